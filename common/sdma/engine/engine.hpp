@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// SDMA queues of this process: one per (device, engine), shared by all teams, created on first
+// use by the first back end that can, destroyed when the process's layer goes down.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "../gpu/gpu.hpp"
+#include "../ring/ring.h"
+
+namespace sdma::engine {
+
+// Who may write packets: never both on one ring.
+enum class Producer : uint8_t { device, host };
+
+enum class Placement : uint8_t { device_uncached, host_pinned };
+
+struct Queue {
+    struct sdma_ring *ring = nullptr; // shared with kernels; host address == device address
+    size_t bytes = 0;
+    Placement placement = Placement::device_uncached;
+    bool gpu_ringable = false;
+    uint64_t generation = 0; // unique in the process
+    int device = -1;
+    uint32_t engine = 0;
+    Producer producer = Producer::device;
+    std::string back_end; // "user", "proxy"
+    // Diagnostic line part: engine, read, write and committed pointers.
+    std::string describe() const;
+};
+
+// One way to get queues. Created lazily; every method thread-safe.
+class Back_end {
+public:
+    virtual ~Back_end() = default;
+    virtual const char *name() const = 0;
+    // SDMA_REASON_none if queues can be had on `device` as far as one can tell without making one.
+    virtual sdma_reason_t available(int device) = 0;
+    // `engine` is a hint (see choose_engine); the queue says which one it got.
+    virtual sdma_reason_t create(int device, uint32_t engine, Producer producer, std::unique_ptr<Queue> &queue) = 0;
+    // The engine must not touch the ring any more when this returns, or the ring is kept for ever.
+    virtual void destroy(Queue &queue) = 0;
+};
+
+// Which engine moves bytes from `source` to `destination`: pure, from what the topology says.
+struct Link {
+    uint32_t recommended_mask = 0; // 0: unknown
+    bool xgmi = false;
+};
+struct Engine_counts {
+    uint32_t ordinary = 1;
+    uint32_t xgmi = 0;
+};
+uint32_t choose_engine(const Engine_counts &counts, const Link &link, uint32_t peer_index);
+
+// The queues of the process.
+class Engines {
+public:
+    explicit Engines(std::shared_ptr<gpu::Runtime> runtime);
+    ~Engines();
+
+    // The queue on `device` for traffic to `peer`, made at first use. nullptr with the reason
+    // when no back end gives one: the caller takes the load/store path. Thread-safe.
+    Queue *queue(int device, const gpu::Pci_address &peer, Producer producer, sdma_reason_t &reason);
+
+    // Take a queue out of use for good after a fault: destroyed before anybody hears of it.
+    void abandon(Queue &queue);
+
+    // For sdma_info: each back end with the reason it is not in use ("" = in use).
+    struct Report {
+        std::string back_end;
+        sdma_reason_t reason;
+    };
+    std::vector<Report> report(int device);
+
+private:
+    struct State;
+    std::unique_ptr<State> state_;
+};
+
+} // namespace sdma::engine
