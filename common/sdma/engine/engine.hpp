@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -29,6 +30,9 @@ struct Queue {
     uint32_t engine = 0;
     Producer producer = Producer::device;
     std::string back_end; // "user", "proxy"
+    // Tell the consumer that packets are coming: call it after launching a producer, and after a
+    // host producer has published. Empty where hardware reads the doorbell. Any thread; cheap.
+    std::function<void()> wake;
     // Diagnostic line part: engine, read, write and committed pointers.
     std::string describe() const;
 };

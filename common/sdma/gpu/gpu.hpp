@@ -73,6 +73,8 @@ public:
     // Store the low `width` (4 or 8) bytes of `value` after everything before; unsupported where
     // the runtime has no such operation (then: mark, wait for reached, store by the CPU).
     virtual Status store(uint64_t address, uint64_t value, uint32_t width) = 0;
+    // Hand over what copy() and store() may have gathered: call it after the last of a burst.
+    virtual Status submit() { return Status::ok; }
     // Number the work submitted so far; reached() is ok once all of it is complete.
     virtual Status mark(uint64_t &mark) = 0;
     virtual Status reached(uint64_t mark) = 0; // pending, ok, failed
