@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The operations of sdma_bench. A new one is a file with a run function and a row of the table in
+// sdma_bench.cpp.
+#pragma once
+
+#include "device_memory.hpp"
+#include "options.hpp"
+
+namespace tools {
+
+struct Verb {
+    const char *name;
+    const char *help;
+    // Called between MPI_Init and MPI_Finalize, on every rank, with the device already chosen.
+    // Returns the exit code, the same on every rank.
+    int (*run)(const Options &options, Device_memory &memory);
+};
+
+int run_alltoall(const Options &options, Device_memory &memory);
+int run_allgather(const Options &options, Device_memory &memory);
+
+// One line from this rank, then the end of the job.
+[[noreturn]] void die(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+} // namespace tools

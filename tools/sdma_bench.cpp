@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// sdma_bench: time, bandwidth and correctness of the operations that mpi-sdma serves, with OSU's
+// letters and columns.
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <string>
+
+#include <mpi.h>
+
+#include "bench.hpp"
+
+namespace tools {
+
+void die(const char *format, ...) {
+    int rank = 0;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    std::fprintf(stderr, "sdma_bench: rank %d: ", rank);
+    va_list arguments;
+    va_start(arguments, format);
+    std::vfprintf(stderr, format, arguments);
+    va_end(arguments);
+    std::fputc('\n', stderr);
+    MPI_Abort(MPI_COMM_WORLD, EXIT_FAILURE);
+    std::abort();
+}
+
+} // namespace tools
+
+namespace {
+
+constexpr tools::Verb verbs[] = {
+    {"alltoall", "MPI_Alltoall, size = bytes per peer", tools::run_alltoall},
+    {"allgather", "MPI_Allgather, size = bytes per rank", tools::run_allgather},
+};
+
+const tools::Verb *find_verb(const std::string &name) {
+    for (const tools::Verb &verb : verbs)
+        if (name == verb.name)
+            return &verb;
+    return nullptr;
+}
+
+void print_help() {
+    std::puts("usage: mpirun ... sdma_bench OPERATION [options]\n\noperations:");
+    for (const tools::Verb &verb : verbs)
+        std::printf("  %-14s%s\n", verb.name, verb.help);
+    std::puts("\noptions:\n"
+              "  -d MEMORY     rocm, cuda or host (default host)\n"
+              "  -m MIN:MAX    sizes, doubling; K, M and G are understood (default 1:1M)\n"
+              "  -i N          timed iterations (default 1000, above 8 KiB 100)\n"
+              "  -x N          warm-up iterations (default 200, above 8 KiB 10)\n"
+              "  -c            check every byte of every iteration\n"
+              "  -f            also minimum and maximum over the ranks, iterations, counters\n"
+              "  --ab          switch coll/sdma off and on in turns; print both and the ratio\n"
+              "  -h, --help    this text");
+}
+
+// Lets the lowest rank that has something to complain about say so, once for the job.
+bool any_error(const std::string &error) {
+    int rank = 0, size = 0;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    const int mine = error.empty() ? size : rank;
+    int lowest = size;
+    MPI_Allreduce(&mine, &lowest, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+    if (lowest == rank)
+        std::fprintf(stderr, "sdma_bench: %s\n", error.c_str());
+    return lowest < size;
+}
+
+// The ranks of a node share out its devices in turn.
+std::string select_device(tools::Device_memory &memory) {
+    MPI_Comm node;
+    int local_rank = 0;
+    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
+    MPI_Comm_rank(node, &local_rank);
+    MPI_Comm_free(&node);
+    return memory.select(local_rank % memory.devices()) ? std::string() : memory.error();
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+    tools::Options options;
+    std::string error = tools::parse(argc, argv, options);
+    if (error.empty() && options.help) {
+        print_help();
+        return EXIT_SUCCESS;
+    }
+    const tools::Verb *verb = find_verb(options.verb);
+    if (error.empty() && !verb)
+        error = options.verb + ": no such operation; --help lists them";
+    std::unique_ptr<tools::Device_memory> memory;
+    if (error.empty())
+        memory = tools::Device_memory::open(options.memory, error);
+
+    MPI_Init(&argc, &argv);
+    int status = EXIT_FAILURE;
+    if (!any_error(error) && !any_error(select_device(*memory)))
+        status = verb->run(options, *memory);
+    MPI_Finalize();
+    return status;
+}
