@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Shared libraries that this process has loaded already. Nothing here ever loads one.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sdma::gpu {
+
+// Paths of the loaded objects whose file name starts with `prefix`. Python wheels bundle renamed
+// copies ("libhsa-runtime64-1a2b3c.so"), so only the start of the name identifies a library.
+std::vector<std::string> loaded_objects(std::string_view prefix);
+
+// A number that changes whenever an object is loaded; costs a fraction of a microsecond.
+uint64_t load_count();
+
+// A handle for dlsym with a reference of its own on the object loaded from `path`; nullptr if it
+// is not loaded any more. The reference is kept for the life of the process: code that other
+// threads or callbacks may be running in must not be unmapped.
+void *reference_loaded(const std::string &path);
+
+} // namespace sdma::gpu
