@@ -4,6 +4,8 @@
 // sdma_bench.cpp.
 #pragma once
 
+#include <string>
+
 #include "device_memory.hpp"
 #include "options.hpp"
 
@@ -21,6 +23,6 @@ int run_alltoall(const Options &options, Device_memory &memory);
 int run_allgather(const Options &options, Device_memory &memory);
 
 // One line from this rank, then the end of the job.
-[[noreturn]] void die(const char *format, ...) __attribute__((format(printf, 1, 2)));
+[[noreturn]] void die(const std::string &message);
 
 } // namespace tools

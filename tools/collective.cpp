@@ -99,7 +99,7 @@ Benchmark::Benchmark(Collective collective, const Options &options, Device_memor
     MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
     size_ = ranks();
     if (!send_.data() || !recv_.data())
-        die("%s", memory.error().c_str());
+        die(memory.error());
 }
 
 int Benchmark::run() {
@@ -185,7 +185,7 @@ double Benchmark::iterate(size_t bytes) {
             : MPI_Allgather(send_.data(), count, MPI_BYTE, recv_.data(), count, MPI_BYTE, MPI_COMM_WORLD);
     const double seconds = MPI_Wtime() - start;
     if (status != MPI_SUCCESS)
-        die("%s of %zu bytes failed with MPI error %d", options_.verb.c_str(), bytes, status);
+        die(options_.verb + " of " + std::to_string(bytes) + " bytes failed with MPI error " + std::to_string(status));
     if (options_.check)
         verify(bytes);
     return seconds;
@@ -202,12 +202,12 @@ void Benchmark::prepare(size_t bytes) {
     written = written &&
               memory_.write(static_cast<unsigned char *>(recv_.data()) + size_ * bytes, staging_.data(), guard_bytes);
     if (!written)
-        die("%s", memory_.error().c_str());
+        die(memory_.error());
 }
 
 void Benchmark::verify(size_t bytes) {
     if (!memory_.read(staging_.data(), recv_.data(), size_ * bytes + guard_bytes))
-        die("%s", memory_.error().c_str());
+        die(memory_.error());
     const uint32_t to = collective_ == Collective::allgather ? everybody : static_cast<uint32_t>(rank_);
     for (uint32_t from = 0; from < static_cast<uint32_t>(size_); ++from) {
         const Block_id id{from, to, iteration_};

@@ -13,3 +13,17 @@ sdma_info_SOURCES = tools/sdma_info.cpp tools/device_memory.cpp tools/device_mem
 sdma_info_LDADD = libmpisdma.la -ldl
 
 dist_man_MANS += docs/sdma_bench.1 docs/sdma_info.1
+
+# Preloaded by the test of sdma_bench -c. The rpath makes libtool build a shared object.
+check_LTLIBRARIES += test/tools/libcorrupt.la
+test_tools_libcorrupt_la_SOURCES = test/tools/corrupt.c
+test_tools_libcorrupt_la_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CFLAGS)
+test_tools_libcorrupt_la_LDFLAGS = -module -avoid-version -shared -rpath /nowhere
+
+if GTEST
+check_PROGRAMS += test/tools/tools_test
+TESTS += test/tools/tools_test
+test_tools_tools_test_SOURCES = test/tools/tools_test.cpp tools/options.cpp tools/options.hpp tools/pattern.cpp \
+    tools/pattern.hpp tools/device_memory.cpp tools/device_memory.hpp
+test_tools_tools_test_LDADD = $(GTEST_LIBS) -ldl
+endif

@@ -2,7 +2,6 @@
 //
 // sdma_bench: time, bandwidth and correctness of the operations that mpi-sdma serves, with OSU's
 // letters and columns.
-#include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -14,15 +13,10 @@
 
 namespace tools {
 
-void die(const char *format, ...) {
+void die(const std::string &message) {
     int rank = 0;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    std::fprintf(stderr, "sdma_bench: rank %d: ", rank);
-    va_list arguments;
-    va_start(arguments, format);
-    std::vfprintf(stderr, format, arguments);
-    va_end(arguments);
-    std::fputc('\n', stderr);
+    std::fprintf(stderr, "sdma_bench: rank %d: %s\n", rank, message.c_str());
     MPI_Abort(MPI_COMM_WORLD, EXIT_FAILURE);
     std::abort();
 }
