@@ -67,6 +67,8 @@ struct sdma_work {
     uint64_t fault_queue;   /* index of the stuck queue */
     uint32_t kernel_signals; /* load/store: 1 = the kernel raises the signals itself after its last store */
     uint32_t workgroups_done; /* load/store: how many workgroups finished (kernel_signals) */
+    uint32_t lanes_done;      /* issue: lanes finished, where lanes share no registers (twins) */
+    uint32_t reserved;
 };
 
 #endif

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The kernels: one source for amdgcn (clang -x hip), nvcc (-x cu) and host twins (-DSDMA_TWIN).
+#include "copy.h"
+#include "issue.h"
+
+// One workgroup of one wave.
+SDMA_KERNEL(64) sdma_issue_kernel(struct sdma_work *work) {
+    sdma::report(work, sdma::issue(work, sdma::device::lane(), sdma::device::lanes()));
+}
+
+// Any number of workgroups of at most 256 lanes.
+SDMA_KERNEL(256) sdma_copy_kernel(struct sdma_work *work) { sdma::copy(work); }
