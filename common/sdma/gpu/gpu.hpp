@@ -71,7 +71,7 @@ public:
     virtual ~Stream() = default;
     virtual Status copy(void *dst, const void *src, size_t bytes) = 0;
     // Store the low `width` (4 or 8) bytes of `value` after everything before; unsupported where
-    // the runtime has no such operation (then: mark, wait for reached, store by the CPU).
+    // the runtime has no such operation (then: a copy from pinned memory, ordered like any other).
     virtual Status store(uint64_t address, uint64_t value, uint32_t width) = 0;
     // Hand over what copy() and store() may have gathered: call it after the last of a burst.
     virtual Status submit() { return Status::ok; }

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "proxy.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <map>
+#include <mutex>
+
+#include "../base/base.hpp"
+#include "proxy_worker.hpp"
+
+namespace sdma::engine {
+
+namespace {
+
+// One allocation per queue: the first page holds the descriptor and the words, each on cache lines
+// of its own, and the ring follows.
+constexpr size_t page = 4096;
+constexpr size_t doorbell_offset = 256;
+constexpr size_t write_pointer_offset = 512;
+constexpr size_t read_pointer_offset = 768;
+constexpr size_t cursors_offset = 1024;
+static_assert(cursors_offset + sizeof(struct sdma_ring_cursors) <= page);
+
+size_t ring_bytes() { return std::bit_floor(std::max<size_t>(params().ring_bytes, page)); }
+
+class Proxy : public Back_end {
+public:
+    explicit Proxy(std::shared_ptr<gpu::Runtime> runtime) : runtime_(std::move(runtime)) {}
+
+    const char *name() const override { return "proxy"; }
+    sdma_reason_t available(int device) override;
+    sdma_reason_t create(int device, uint32_t engine, Producer producer, std::unique_ptr<Queue> &queue) override;
+    void destroy(Queue &queue) override;
+
+private:
+    sdma_reason_t make_ring(Queue &queue);
+    void free_ring(Queue &queue);
+    proxy::Worker *worker(int device);
+
+    const std::shared_ptr<gpu::Runtime> runtime_;
+    std::mutex mutex_; // guards what follows
+    std::map<int, std::unique_ptr<proxy::Worker>> workers_;
+    std::map<const struct sdma_ring *, std::shared_ptr<proxy::Line>> lines_;
+};
+
+sdma_reason_t Proxy::available(int device) {
+    const bool known = device >= 0 && static_cast<size_t>(device) < runtime_->devices().size();
+    return known ? SDMA_REASON_none : SDMA_REASON_no_gpu;
+}
+
+sdma_reason_t Proxy::make_ring(Queue &queue) {
+    auto *memory = static_cast<char *>(runtime_->allocate_shared(page + queue.bytes));
+    if (!memory)
+        return SDMA_REASON_no_memory;
+    const auto address = reinterpret_cast<uint64_t>(memory);
+    queue.ring = reinterpret_cast<struct sdma_ring *>(memory);
+    *queue.ring = {.base = address + page,
+                   .bytes = queue.bytes,
+                   .read_pointer = address + read_pointer_offset,
+                   .write_pointer = address + write_pointer_offset,
+                   .doorbell = address + doorbell_offset,
+                   .cursors = address + cursors_offset};
+    if (queue.producer == Producer::host)
+        return SDMA_REASON_none;
+    queue.ring->cursors =
+        reinterpret_cast<uint64_t>(runtime_->allocate_device(queue.device, sizeof(struct sdma_ring_cursors)));
+    if (queue.ring->cursors)
+        return SDMA_REASON_none;
+    free_ring(queue);
+    return SDMA_REASON_no_memory;
+}
+
+void Proxy::free_ring(Queue &queue) {
+    if (queue.producer == Producer::device && queue.ring->cursors)
+        runtime_->free_device(reinterpret_cast<void *>(queue.ring->cursors));
+    runtime_->free_shared(queue.ring);
+    queue.ring = nullptr;
+}
+
+proxy::Worker *Proxy::worker(int device) {
+    std::unique_ptr<proxy::Worker> &worker = workers_[device];
+    if (!worker)
+        worker = proxy::Worker::start(static_cast<uint32_t>(device), runtime_->devices()[device].pci);
+    return worker.get();
+}
+
+sdma_reason_t Proxy::create(int device, uint32_t engine, Producer producer, std::unique_ptr<Queue> &queue) {
+    if (const sdma_reason_t reason = available(device))
+        return reason;
+    std::unique_ptr<gpu::Stream> stream = runtime_->stream(device);
+    if (!stream)
+        return SDMA_REASON_no_stream;
+    static std::atomic<uint64_t> generations{0};
+    auto made = std::make_unique<Queue>();
+    made->bytes = ring_bytes();
+    made->placement = Placement::host_pinned;
+    made->gpu_ringable = true;
+    made->generation = ++generations;
+    made->device = device;
+    made->engine = engine;
+    made->producer = producer;
+    made->back_end = name();
+    if (const sdma_reason_t reason = make_ring(*made))
+        return reason;
+
+    std::lock_guard guard(mutex_);
+    proxy::Worker *serving = worker(device);
+    if (!serving) {
+        free_ring(*made);
+        return SDMA_REASON_no_thread;
+    }
+    auto line = std::make_shared<proxy::Line>(runtime_, std::move(stream), made->ring,
+                                              "queue " + std::to_string(made->generation) + " of gpu " +
+                                                  gpu::to_string(runtime_->devices()[device].pci));
+    if (producer == Producer::host)
+        made->wake = [line, serving] {
+            if (!line->serve())
+                serving->wake();
+        };
+    else
+        made->wake = [serving] { serving->wake(); };
+    serving->add(line);
+    lines_[made->ring] = std::move(line);
+    queue = std::move(made);
+    return SDMA_REASON_none;
+}
+
+void Proxy::destroy(Queue &queue) {
+    std::shared_ptr<proxy::Line> line;
+    {
+        std::lock_guard guard(mutex_);
+        const auto found = lines_.find(queue.ring);
+        if (found == lines_.end())
+            return;
+        line = std::move(found->second);
+        lines_.erase(found);
+    }
+    queue.wake = nullptr;
+    if (line->close(params().hardware_timeout)) {
+        free_ring(queue);
+        return;
+    }
+    log(0, "proxy: %s is not idle after %d ms; its ring is kept", queue.describe().c_str(), params().hardware_timeout);
+    new std::shared_ptr<proxy::Line>(std::move(line)); // kept for ever, as the ring is
+    queue.ring = nullptr;
+}
+
+} // namespace
+
+std::unique_ptr<Back_end> make_proxy_back_end(std::shared_ptr<gpu::Runtime> runtime) {
+    return std::make_unique<Proxy>(std::move(runtime));
+}
+
+} // namespace sdma::engine
