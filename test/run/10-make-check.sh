@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# shellcheck shell=bash
+# Every program of "make check", by its own name.
+
+make_variable() {
+    printf 'include Makefile\nprint:\n\t@echo $(%s)\n' "$1" | make -s -C "$build" -f - print
+}
+
+check_program() {
+    if [ -x "$build/$1" ]; then "$build/$1"; else srcdir=$top "$top/$1"; fi
+}
+
+for program in $(make_variable TESTS); do
+    short=${program#test/}
+    register "${short%_test}" 120 check_program "$program"
+done
+unset program short

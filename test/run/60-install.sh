@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# shellcheck shell=bash
+# What "make install" leaves, used from an empty environment, and what "make dist" packs.
+
+# The three lines that a user types.
+install_works_from_empty_environment() {
+    local run=(env -i PATH=/usr/bin:/bin HOME="$HOME" OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+        OMPI_MCA_rmaps_base_oversubscribe=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe bash -euc)
+    expect coll_sdma_enable "${run[@]}" ". '$env_script'; ompi_info --param coll sdma --level 9"
+    expect '^64 .*Pass$' "${run[@]}" \
+        ". '$env_script'; mpirun --mca coll sdma -np 2 '$prefix/bin/sdma_bench' alltoall -m 64:64 -c"
+}
+
+# Only what sdma.h marks; the component only itself.
+install_exports_little() {
+    local library component
+    library=$(nm -D --defined-only "$prefix/lib/libmpisdma.so.0" | awk '$2 != "A" { print $3 }' | grep -v '^sdma_' || true)
+    component=$(nm -D --defined-only "$(find "$prefix" -name mca_coll_sdma.so)" | awk '{ print $3 }')
+    echo "library, unexpected: $library"
+    echo "component: $component"
+    [ -z "$library" ] && [ "$component" = mca_coll_sdma_component ]
+}
+
+# No GPU runtime is a dependency of anything we install.
+install_links_no_runtime() {
+    local file
+    for file in "$prefix"/lib/libmpisdma.so "$(find "$prefix" -name mca_coll_sdma.so)" "$prefix"/bin/sdma_{bench,info}; do
+        if readelf -d "$file" | grep NEEDED | grep -E 'hip|hsa|cuda'; then
+            echo "$file"
+            return 1
+        fi
+    done
+}
+
+distcheck() {
+    make -C "$build" distcheck
+}
+
+register install/works-from-empty-environment 60 install_works_from_empty_environment
+register install/exports-little 20 install_exports_little
+register install/links-no-runtime 20 install_links_no_runtime
+if [ -n "$soak" ]; then
+    register install/distcheck 1800 distcheck
+fi
