@@ -18,8 +18,8 @@ std::vector<std::string> loaded_objects(std::string_view prefix);
 uint64_t load_count();
 
 // A handle for dlsym with a reference of its own on the object loaded from `path`; nullptr if it
-// is not loaded any more. The reference is kept for the life of the process: code that other
-// threads or callbacks may be running in must not be unmapped.
+// is not loaded any more. Whoever has called functions of the object keeps the reference for the
+// life of the process: its threads and callbacks must not lose their code.
 void *reference_loaded(const std::string &path);
 
 } // namespace sdma::gpu
