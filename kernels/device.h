@@ -84,7 +84,9 @@ SDMA_DEVICE void pause() { __builtin_amdgcn_s_sleep(1); }
 // Lanes of a wave run in lock step: a lane that left a loop does not go on before the last one
 // has. A loop over this leaves no lane behind, whatever the compiler does to its exits.
 SDMA_DEVICE bool any_lane(bool predicate) {
-#if defined(__GFX10__) || defined(__GFX11__) || defined(__GFX12__)
+#if !__has_builtin(__builtin_amdgcn_ballot_w64)
+    return __builtin_amdgcn_uicmp(predicate, 0, 33) != 0; // clang 14; 33 is "not equal"
+#elif defined(__GFX10__) || defined(__GFX11__) || defined(__GFX12__)
     return __builtin_amdgcn_ballot_w32(predicate) != 0;
 #else
     return __builtin_amdgcn_ballot_w64(predicate) != 0;

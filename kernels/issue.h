@@ -22,26 +22,25 @@ struct Outcome {
 
 namespace issuing {
 
-enum class State : uint32_t { reserve, publish, ended };
+enum class State : uint32_t { next_peer, reserve, publish, ended };
 
 struct Walk {
-    const sdma_work *work;
-    uint32_t stride;         // lanes
-    uint64_t queue;          // mine now
-    uint32_t peer, peer_end; // next peer of the queue
+    sdma_work head;  // its header: kept here, the record is far away
+    uint32_t stride; // lanes
     State state;
     Outcome outcome;
+    uint64_t queue, next_queue;
+    uint32_t next_peer, peer_end; // of the queue
     sdma_ring ring;
     // the peer in hand
-    sdma_work_peer item;
+    sdma_work_peer peer;
     uint64_t copies_left;
-    uint32_t signal_dwords;
     plan::Segment segment;
     ring::Reservation reservation;
     ring::Patience patience;
 };
 
-template <typename T> SDMA_DEVICE const T &item_of(const sdma_work *work, uint32_t offset, uint64_t index) {
+template <typename T> SDMA_DEVICE const T &item(const sdma_work *work, uint32_t offset, uint64_t index) {
     return reinterpret_cast<const T *>(reinterpret_cast<const char *>(work) + offset)[index];
 }
 
@@ -50,69 +49,51 @@ SDMA_DEVICE void end(Walk &walk, uint32_t status) {
     walk.outcome = {status, walk.queue};
 }
 
-// The peer's next reservation: plain, or with a deliberate mistake.
-SDMA_DEVICE plan::Segment cut(const Walk &walk) {
-    if constexpr (mutant::two_reservations) {
-        if (walk.copies_left == 0) {
-            return {0, 1, walk.signal_dwords};
-        }
-        return plan::next_segment(walk.copies_left + 1, walk.signal_dwords,
-                                  walk.copies_left * packet::Copy::dwords + walk.signal_dwords);
+// The next reservation of the peer in hand: right, or with a deliberate mistake.
+SDMA_DEVICE void cut(Walk &walk) {
+    uint32_t signals = plan::signal_dwords(walk.peer, walk.head.signal_kind);
+    if (mutant::two_reservations && walk.copies_left != 0) {
+        walk.segment = {walk.copies_left, 0, walk.copies_left * packet::Copy::dwords};
+    } else {
+        walk.segment = plan::next_segment(walk.copies_left, signals, ring::most_bytes(walk.ring.bytes) / 4);
     }
-    return plan::next_segment(walk.copies_left, walk.signal_dwords, ring::most_bytes(walk.ring.bytes) / 4);
+    walk.state = walk.segment.dwords != 0 ? State::reserve : State::next_peer;
+    walk.patience = {walk.head.spin_budget, 0, 0};
 }
 
-SDMA_DEVICE void start_reservation(Walk &walk) {
-    walk.segment = cut(walk);
-    walk.state = State::reserve;
-    walk.patience = {walk.work->spin_budget, 0, 0};
+SDMA_DEVICE bool open_queue(Walk &walk, const sdma_work *work) {
+    const auto &queue = item<sdma_work_queue>(work, walk.head.queues_offset, walk.queue);
+    if (!plan::queue_ok(walk.head, queue)) {
+        return false;
+    }
+    walk.next_peer = queue.first_peer;
+    walk.peer_end = queue.first_peer + queue.peers;
+    walk.ring = ring::describe(queue.ring);
+    return ring::usable(walk.ring);
 }
 
-// Step to the next queue that has peers; false after the last.
-SDMA_DEVICE bool next_queue(Walk &walk) {
-    const sdma_work &work = *walk.work;
-    for (; walk.queue < work.queues; walk.queue += walk.stride) {
-        const auto &queue = item_of<sdma_work_queue>(walk.work, work.queues_offset, walk.queue);
-        if (!plan::queue_ok(work, queue)) {
+// Take the next peer in hand, of this queue or the next; or end.
+SDMA_DEVICE void take_peer(Walk &walk, const sdma_work *work) {
+    if (walk.next_peer == walk.peer_end) {
+        walk.queue = walk.next_queue;
+        walk.next_queue += walk.stride;
+        if (walk.queue >= walk.head.queues) {
+            end(walk, SDMA_WORK_ISSUED);
+        } else if (!open_queue(walk, work)) {
             end(walk, SDMA_WORK_BAD);
-            return false;
         }
-        if (queue.peers != 0) {
-            walk.ring = ring::describe(queue.ring);
-            walk.peer = queue.first_peer;
-            walk.peer_end = queue.first_peer + queue.peers;
-            return true;
-        }
+        return;
     }
-    end(walk, SDMA_WORK_ISSUED);
-    return false;
-}
-
-// Step to the next peer that gets packets, or end.
-SDMA_DEVICE void next_peer(Walk &walk) {
-    const sdma_work &work = *walk.work;
-    for (;;) {
-        while (walk.peer == walk.peer_end) {
-            walk.queue += walk.stride;
-            if (!next_queue(walk)) {
-                return;
-            }
-        }
-        walk.item = item_of<sdma_work_peer>(walk.work, work.peers_offset, walk.peer++);
-        if (walk.item.path == SDMA_PATH_LOADSTORE) {
-            continue;
-        }
-        if (!plan::peer_ok(walk.item, work.signal_kind) || !ring::usable(walk.ring)) {
-            end(walk, SDMA_WORK_BAD);
-            return;
-        }
-        walk.copies_left = plan::copies(walk.item.bytes, work.chunk_bytes);
-        walk.signal_dwords = plan::signal_dwords(walk.item, work.signal_kind);
-        if (walk.copies_left != 0 || walk.signal_dwords != 0) {
-            start_reservation(walk);
-            return;
-        }
+    walk.peer = item<sdma_work_peer>(work, walk.head.peers_offset, walk.next_peer++);
+    if (walk.peer.path == SDMA_PATH_LOADSTORE) {
+        return;
     }
+    if (!plan::peer_ok(walk.peer, walk.head.signal_kind)) {
+        end(walk, SDMA_WORK_BAD);
+        return;
+    }
+    walk.copies_left = plan::copies(walk.peer.bytes, walk.head.chunk_bytes);
+    cut(walk);
 }
 
 SDMA_DEVICE void put_signal(ring::Writer &writer, uint64_t address, uint64_t value, uint32_t signal_kind) {
@@ -128,19 +109,18 @@ SDMA_DEVICE void put_signal(ring::Writer &writer, uint64_t address, uint64_t val
 
 SDMA_DEVICE void put_signals(const Walk &walk, ring::Writer &writer) {
     if (walk.segment.signals != 0) {
-        put_signal(writer, walk.item.arrival, walk.item.arrival_value, walk.work->signal_kind);
-        put_signal(writer, walk.item.departure, walk.item.departure_value, walk.work->signal_kind);
+        put_signal(writer, walk.peer.arrival, walk.peer.arrival_value, walk.head.signal_kind);
+        put_signal(writer, walk.peer.departure, walk.peer.departure_value, walk.head.signal_kind);
     }
 }
 
 SDMA_DEVICE void put_copies(Walk &walk, ring::Writer &writer) {
     for (uint64_t i = 0; i < walk.segment.copies; ++i) {
-        uint64_t chunk = walk.work->chunk_bytes;
-        uint64_t bytes = walk.item.bytes < chunk ? walk.item.bytes : chunk;
-        put(writer, packet::copy(walk.item.src, walk.item.dst, bytes));
-        walk.item.src += bytes;
-        walk.item.dst += bytes;
-        walk.item.bytes -= bytes;
+        uint64_t bytes = walk.peer.bytes < walk.head.chunk_bytes ? walk.peer.bytes : walk.head.chunk_bytes;
+        put(writer, packet::copy(walk.peer.src, walk.peer.dst, bytes));
+        walk.peer.src += bytes;
+        walk.peer.dst += bytes;
+        walk.peer.bytes -= bytes;
     }
     walk.copies_left -= walk.segment.copies;
 }
@@ -157,9 +137,12 @@ SDMA_DEVICE void write_packets(Walk &walk) {
 }
 
 // One turn: as far as it goes without waiting.
-SDMA_DEVICE void step(Walk &walk) {
+SDMA_DEVICE void step(Walk &walk, const sdma_work *work) {
     uint64_t seen = 0;
     ring::Attempt attempt = ring::Attempt::done;
+    if (walk.state == State::next_peer) {
+        take_peer(walk, work);
+    }
     if (walk.state == State::reserve) {
         attempt = ring::try_reserve(walk.ring, walk.segment.dwords * 4, walk.reservation, seen);
         if (attempt == ring::Attempt::done) {
@@ -170,12 +153,10 @@ SDMA_DEVICE void step(Walk &walk) {
     }
     if (walk.state == State::publish) {
         attempt = ring::try_publish(walk.ring, walk.reservation, seen);
-        if (attempt == ring::Attempt::done) {
-            if (walk.segment.signals != 0) {
-                next_peer(walk);
-            } else {
-                start_reservation(walk);
-            }
+        if (attempt == ring::Attempt::done && walk.segment.signals != 0) {
+            walk.state = State::next_peer;
+        } else if (attempt == ring::Attempt::done) {
+            cut(walk);
         }
     }
     if (attempt == ring::Attempt::blocked) {
@@ -194,32 +175,31 @@ SDMA_DEVICE void step(Walk &walk) {
 SDMA_DEVICE Outcome issue(const sdma_work *work, uint32_t lane, uint32_t lanes) {
     using namespace issuing;
     Walk walk{};
-    walk.work = work;
+    walk.head = *work;
     walk.stride = lanes;
-    walk.queue = lane;
-    if (!plan::record_ok(*work)) {
+    walk.next_queue = lane;
+    if (!plan::record_ok(walk.head)) {
         end(walk, SDMA_WORK_BAD);
-    } else if (next_queue(walk)) {
-        next_peer(walk);
     }
     device::release_system_and_drain();
     while (device::any_lane(walk.state != State::ended)) {
         if (walk.state != State::ended) {
-            step(walk);
+            step(walk, work);
         }
     }
     return walk.outcome;
 }
 
 // Tell the host, by one store, when all lanes have come here. The record may be gone afterwards.
+// Returns this lane's status; with one lane, the record's.
 SDMA_DEVICE uint64_t report(sdma_work *work, Outcome outcome) {
     if (outcome.status == SDMA_WORK_RING_STUCK) {
         device::store_system(reinterpret_cast<uint64_t>(&work->fault_queue), outcome.queue);
         device::drain();
     }
-    bool last = device::last_of_wave(reinterpret_cast<uint64_t>(&work->lanes_done), outcome.status);
-    if (last) {
-        device::store_system(reinterpret_cast<uint64_t>(&work->status), outcome.status);
+    uint32_t status = outcome.status;
+    if (device::last_of_wave(reinterpret_cast<uint64_t>(&work->lanes_done), status)) {
+        device::store_system(reinterpret_cast<uint64_t>(&work->status), status);
     }
     return outcome.status;
 }

@@ -13,7 +13,7 @@ namespace sdma::plan {
 
 // COPY packets for `bytes`, none for nothing. `chunk` is not zero.
 SDMA_ANYWHERE constexpr uint64_t copies(uint64_t bytes, uint64_t chunk) {
-    return bytes / chunk + (bytes % chunk != 0 ? 1 : 0);
+    return bytes == 0 ? 0 : (bytes - 1) / chunk + 1;
 }
 
 SDMA_ANYWHERE constexpr uint32_t signal_dwords(const sdma_work_peer &peer, uint32_t signal_kind) {

@@ -88,31 +88,30 @@ SDMA_DEVICE Attempt try_reserve(const sdma_ring &ring, uint64_t bytes, Reservati
     return mine ? Attempt::done : Attempt::again;
 }
 
-// Writes dwords from `at` (a monotonic count) on.
+// Where the next dword goes. A claim does not straddle the end, so packets are written straight on.
 struct Writer {
-    const sdma_ring &ring;
-    uint64_t at;
+    uint64_t address;
 };
-
-SDMA_DEVICE void put_dword(Writer &writer, uint32_t dword) {
-    device::store_system_dword(writer.ring.base + (writer.at & (writer.ring.bytes - 1)), dword);
-    writer.at += 4;
-}
 
 template <uint32_t N> SDMA_DEVICE void put(Writer &writer, const packet::Packet<N> &packet) {
     for (uint32_t i = 0; i < N; ++i) {
-        put_dword(writer, packet.dw[i]);
+        device::store_system_dword(writer.address + i * 4, packet.dw[i]);
     }
+    writer.address += packet.size();
+}
+
+SDMA_DEVICE uint64_t address_of(const sdma_ring &ring, uint64_t count) {
+    return ring.base + (count & (ring.bytes - 1));
 }
 
 // Fill the pad and hand out a writer for the packets. The pad is one-dword NOPs: no count field
 // that a long tail could overflow, and no old content left for a decoder to trip over.
 SDMA_DEVICE Writer begin(const sdma_ring &ring, const Reservation &reservation) {
-    Writer writer{ring, reservation.base};
-    while (writer.at != reservation.start) {
-        put(writer, packet::nop(1));
+    Writer pad{address_of(ring, reservation.base)};
+    for (uint64_t at = reservation.base; at != reservation.start; at += 4) {
+        put(pad, packet::nop(1));
     }
-    return writer;
+    return {address_of(ring, reservation.start)};
 }
 
 SDMA_DEVICE void wait_stores(uint64_t last_dword) {
@@ -125,7 +124,7 @@ SDMA_DEVICE void wait_stores(uint64_t last_dword) {
 // a queue from it without any doorbell), that before the doorbell, and the doorbell has left
 // before the next producer may ring, so that doorbell values never fall.
 SDMA_DEVICE void publish(const sdma_ring &ring, const Reservation &reservation) {
-    wait_stores(ring.base + ((reservation.end - 4) & (ring.bytes - 1)));
+    wait_stores(address_of(ring, reservation.end - 4));
     if constexpr (mutant::doorbell_first) {
         device::store_doorbell(ring.doorbell, reservation.end);
         device::drain();
