@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Device buffers for components below us. An Open MPI that knows no GPUs would touch them with memcpy or hand them
+ * to a transport that cannot read them, so it gets a host copy of the same layout. A local decision: what peers pass
+ * does not matter.
+ */
+#include "ompi_coll_sdma/coll_sdma.h"
+
+#include <stdlib.h>
+
+static bool must_stage(const void *buffer) {
+    return MPI_IN_PLACE != buffer && COLL_SDMA_STAGE_NEVER != coll_sdma_settings.stage && sdma_is_device(buffer) &&
+           (COLL_SDMA_STAGE_ALWAYS == coll_sdma_settings.stage || !sdma_ompi_gpu_aware());
+}
+
+static int stage(coll_sdma_staged_t *staged, const void *buffer, size_t elements, struct ompi_datatype_t *type,
+                 bool load) {
+    *staged = (coll_sdma_staged_t){.buffer = (void *)(uintptr_t)buffer};
+    /* With a lower bound other than 0 the first byte that matters is not at `buffer`. */
+    ptrdiff_t gap = 0;
+    ptrdiff_t span = MPI_IN_PLACE == buffer ? 0 : opal_datatype_span(&type->super, elements, &gap);
+    if (span <= 0 || !must_stage((const char *)buffer + gap)) {
+        return OMPI_SUCCESS;
+    }
+    staged->bytes = (size_t)span;
+    staged->device = (char *)(uintptr_t)buffer + gap;
+    staged->memory = malloc(staged->bytes);
+    if (NULL == staged->memory) {
+        coll_sdma_say(0, "no host memory to stage %zu bytes", staged->bytes);
+        return OMPI_ERR_OUT_OF_RESOURCE;
+    }
+    if (load && SDMA_OK != sdma_copy(staged->memory, staged->device, staged->bytes)) {
+        free(staged->memory);
+        return OMPI_ERROR;
+    }
+    staged->buffer = (char *)staged->memory - gap;
+    return OMPI_SUCCESS;
+}
+
+int coll_sdma_stage_send(coll_sdma_staged_t *staged, const void *buffer, size_t elements,
+                         struct ompi_datatype_t *type) {
+    return stage(staged, buffer, elements, type, true);
+}
+
+/* The whole span goes back to the device, so what lies in gaps of the datatype must be read first. */
+int coll_sdma_stage_recv(coll_sdma_staged_t *staged, void *buffer, size_t elements, struct ompi_datatype_t *type,
+                         bool keep) {
+    bool gaps = !opal_datatype_is_contiguous_memory_layout(&type->super, elements > 1 ? 2 : 1);
+    return stage(staged, buffer, elements, type, keep || gaps);
+}
+
+void coll_sdma_unstage_send(coll_sdma_staged_t *staged) { free(staged->memory); }
+
+int coll_sdma_unstage_recv(coll_sdma_staged_t *staged, int status) {
+    if (NULL != staged->memory && OMPI_SUCCESS == status &&
+        SDMA_OK != sdma_copy(staged->device, staged->memory, staged->bytes)) {
+        status = OMPI_ERROR;
+    }
+    free(staged->memory);
+    return status;
+}
