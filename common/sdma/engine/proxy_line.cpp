@@ -24,6 +24,23 @@ using Clock = std::chrono::steady_clock;
 
 } // namespace
 
+// Exclusive use of a line, if it was free.
+class Line::Turn {
+public:
+    explicit Turn(Line &line) : line_(line), mine_(!line.serving_.exchange(true, std::memory_order_acquire)) {}
+    ~Turn() {
+        if (mine_)
+            line_.serving_.store(false, std::memory_order_release);
+    }
+    Turn(const Turn &) = delete;
+    Turn &operator=(const Turn &) = delete;
+    explicit operator bool() const { return mine_; }
+
+private:
+    Line &line_;
+    const bool mine_;
+};
+
 Line::Line(std::shared_ptr<gpu::Runtime> runtime, std::unique_ptr<gpu::Stream> stream, const struct sdma_ring *ring,
            std::string label)
     : runtime_(std::move(runtime)), stream_(std::move(stream)), ring_(*ring), label_(std::move(label)),
@@ -35,10 +52,8 @@ Line::~Line() {
 }
 
 bool Line::serve() {
-    if (closing() || !serving_.try_lock())
-        return false;
-    std::lock_guard guard(serving_, std::adopt_lock);
-    if (stopped_)
+    const Turn turn(*this);
+    if (!turn || closing() || stopped_)
         return false;
     const uint64_t rung = load(ring_.doorbell);
     if (rung == read_)
@@ -74,15 +89,15 @@ bool Line::consume(uint64_t rung) {
         publish(ring_.read_pointer, read_);
     }
     // What came before a refused packet still happens.
-    check(stream_->submit(), "submission");
+    if (check(copy_held(), "copy"))
+        check(stream_->submit(), "submission");
     return read_ != start;
 }
 
 gpu::Status Line::execute(const Command &command) {
     switch (command.action) {
     case Action::copy:
-        return stream_->copy(reinterpret_cast<void *>(command.address), reinterpret_cast<const void *>(command.source),
-                             command.bytes);
+        return copy(command);
     case Action::store:
         return signal(command.address, command.value, sizeof(uint32_t));
     case Action::add:
@@ -95,8 +110,32 @@ gpu::Status Line::execute(const Command &command) {
     return gpu::Status::invalid;
 }
 
+gpu::Status Line::copy(const Command &command) {
+    if (held_.bytes && command.source == held_.source + held_.bytes && command.address == held_.address + held_.bytes) {
+        held_.bytes += command.bytes;
+        return gpu::Status::ok;
+    }
+    const gpu::Status status = copy_held();
+    if (status == gpu::Status::ok)
+        held_ = command;
+    return status;
+}
+
+gpu::Status Line::copy_held() {
+    if (held_.bytes == 0)
+        return gpu::Status::ok;
+    const gpu::Status status = stream_->copy(reinterpret_cast<void *>(held_.address),
+                                             reinterpret_cast<const void *>(held_.source), held_.bytes);
+    if (status == gpu::Status::ok)
+        held_ = {};
+    return status;
+}
+
 gpu::Status Line::signal(uint64_t address, uint64_t value, uint32_t width) {
-    const gpu::Status status = stream_->store(address, value, width);
+    gpu::Status status = copy_held();
+    if (status != gpu::Status::ok)
+        return status;
+    status = stream_->store(address, value, width);
     return status == gpu::Status::unsupported ? signal_by_copy(address, value, width) : status;
 }
 
@@ -166,9 +205,17 @@ void Line::refuse(uint64_t offset, uint64_t dwords) {
 bool Line::close(int timeout_ms) {
     closing_.store(true, std::memory_order_release);
     const Clock::time_point deadline = Clock::now() + std::chrono::milliseconds(timeout_ms);
-    if (!serving_.try_lock_until(deadline))
-        return false;
-    std::lock_guard guard(serving_, std::adopt_lock);
+    while (true) {
+        const Turn turn(*this);
+        if (turn)
+            return settle(deadline);
+        if (Clock::now() > deadline)
+            return false;
+        std::this_thread::yield();
+    }
+}
+
+bool Line::settle(Clock::time_point deadline) {
     stopped_ = true;
     uint64_t mark = 0;
     gpu::Status status = stream_->mark(mark);

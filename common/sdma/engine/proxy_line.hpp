@@ -5,13 +5,14 @@
 //   doorbell, write pointer --> decode --> Stream::copy, Stream::store (in ring order) --> read pointer
 //
 // One queue is one in-order stream, so a signal can never pass the copies before it. Queues to
-// different peers are different streams, which overlap.
+// different peers are different streams, which overlap. Copy packets that continue each other become
+// one copy again: producers split at the hardware's limit.
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <unordered_map>
 
@@ -39,11 +40,15 @@ public:
     bool closing() const { return closing_.load(std::memory_order_acquire); }
 
 private:
+    class Turn;
     bool consume(uint64_t rung);
     gpu::Status execute(const Command &command);
+    gpu::Status copy(const Command &command);
+    gpu::Status copy_held();
     gpu::Status signal(uint64_t address, uint64_t value, uint32_t width);
     gpu::Status signal_by_copy(uint64_t address, uint64_t value, uint32_t width);
     gpu::Status raise(uint64_t address, uint64_t amount);
+    bool settle(std::chrono::steady_clock::time_point deadline);
     bool check(gpu::Status status, const char *what);
     void refuse(uint64_t offset, uint64_t dwords);
 
@@ -53,9 +58,10 @@ private:
     const std::string label_;
 
     std::atomic<bool> closing_{false};
-    std::timed_mutex serving_; // guards what follows
+    std::atomic<bool> serving_{false}; // whoever set it may touch what follows
     bool stopped_ = false;
     uint64_t read_;
+    Command held_;                                  // copies that follow on each other, not yet given to the stream
     std::unordered_map<uint64_t, uint64_t> raised_; // words that ATOMICs raised here -> last value
 
     // Values on their way to signal words where the runtime cannot store by itself.
