@@ -23,12 +23,14 @@ enum sdma_path { SDMA_PATH_ENGINE = 0, SDMA_PATH_LOADSTORE = 1 };
  * FENCE stores the low 32 bits of `value`; both leave `value` in the word. */
 enum sdma_signal_kind { SDMA_SIGNAL_ATOMIC = 0, SDMA_SIGNAL_FENCE = 1 };
 
-/* status: written by the initiator, in memory the host polls */
+/* status: written by the initiator, in memory the host polls: by the issue kernel or the CPU
+ * initiator, and by the load/store kernel only if it is kernel_signals and no peer is the engine's
+ * (or the record is bad) */
 enum sdma_work_status {
     SDMA_WORK_OPEN = 0,
-    SDMA_WORK_ISSUED = 1,    /* every packet is published / every byte is stored */
+    SDMA_WORK_ISSUED = 1,     /* every packet is published / every byte is stored */
     SDMA_WORK_RING_STUCK = 2, /* the read pointer did not move within the budget */
-    SDMA_WORK_BAD = 3        /* the record did not make sense */
+    SDMA_WORK_BAD = 3         /* the record did not make sense */
 };
 
 struct sdma_work_queue {
@@ -61,11 +63,11 @@ struct sdma_work {
     uint32_t peers;
     uint32_t queues_offset;
     uint32_t peers_offset;
-    uint64_t chunk_bytes;   /* the most one COPY packet moves */
-    uint64_t spin_budget;   /* polls of a read pointer without progress before giving up */
-    uint64_t status;        /* enum sdma_work_status, 64 bit so that it is one store */
-    uint64_t fault_queue;   /* index of the stuck queue */
-    uint32_t kernel_signals; /* load/store: 1 = the kernel raises the signals itself after its last store */
+    uint64_t chunk_bytes;     /* the most one COPY packet moves */
+    uint64_t spin_budget;     /* polls of a read pointer without progress before giving up */
+    uint64_t status;          /* enum sdma_work_status, 64 bit so that it is one store */
+    uint64_t fault_queue;     /* index of the stuck queue */
+    uint32_t kernel_signals;  /* load/store: 1 = the kernel raises the signals itself after its last store */
     uint32_t workgroups_done; /* load/store: how many workgroups finished (kernel_signals) */
     uint32_t lanes_done;      /* issue: lanes finished, where lanes share no registers (twins) */
     uint32_t reserved;

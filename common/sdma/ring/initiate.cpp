@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "initiate.hpp"
+
+#include "../../../kernels/issue.h"
+
+namespace sdma {
+
+uint64_t initiate_on_host(struct sdma_work *work) { return report(work, issue(work, 0, 1)); }
+
+} // namespace sdma
