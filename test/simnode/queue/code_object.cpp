@@ -6,7 +6,7 @@
 #include <cstring>
 #include <elf.h>
 
-#include "../simnode.hpp"
+#include "test/simnode/simnode.hpp"
 
 namespace simnode {
 namespace {

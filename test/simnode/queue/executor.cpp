@@ -7,7 +7,7 @@
 #include <cstring>
 #include <ctime>
 
-#include "../simnode.hpp"
+#include "test/simnode/simnode.hpp"
 #include "idle.hpp"
 
 namespace simnode {
@@ -77,6 +77,13 @@ void fill(const Packet &p) {
 }
 
 } // namespace
+
+uint64_t gpu_clock() {
+    // The thunk's hsaKmtGetClockCounters: a 100 MHz clock that starts with CLOCK_MONOTONIC.
+    timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec)) / 10;
+}
 
 Executor::Executor(unsigned gpu, Chaos &chaos, std::function<bool()> stopped)
     : gpu_(gpu), chaos_(chaos), stopped_(std::move(stopped)) {}

@@ -13,21 +13,25 @@ namespace simnode {
 // For waits on memory that anybody may write: spin, yield, then sleep up to a millisecond.
 class Backoff {
 public:
+    explicit Backoff(unsigned spins = 64) : spins_(spins) {}
     void pause() {
         turn_++;
-        if (turn_ <= 64)
+        if (turn_ <= spins_)
             return;
-        if (turn_ <= 96) {
+        constexpr unsigned yields = 32;
+        unsigned turn = turn_ - spins_ - 1;
+        if (turn < yields) {
             sched_yield();
             return;
         }
-        unsigned doubled = turn_ - 97 < 7 ? turn_ - 97 : 7;
+        unsigned doubled = turn - yields < 7 ? turn - yields : 7;
         timespec time{0, 8000L << doubled};
         nanosleep(&time, nullptr);
     }
     void reset() { turn_ = 0; }
 
 private:
+    unsigned spins_;
     unsigned turn_ = 0;
 };
 

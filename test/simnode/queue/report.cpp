@@ -9,7 +9,7 @@
 #include <sched.h>
 #include <unistd.h>
 
-#include "../simnode.hpp"
+#include "test/simnode/simnode.hpp"
 #include "simnode_api.h"
 
 namespace simnode {

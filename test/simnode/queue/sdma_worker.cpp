@@ -12,7 +12,7 @@
 #include <unistd.h>
 #include <vector>
 
-#include "../simnode.hpp"
+#include "test/simnode/simnode.hpp"
 #include "executor.hpp"
 #include "idle.hpp"
 #include "packet.hpp"
@@ -48,10 +48,13 @@ public:
     ~Sdma_worker() override {
         bell_.stop();
         thread_.join();
-        // A dequeued engine finishes what it has begun: afterwards nothing of ours is in flight.
+        // A dequeued engine finishes what it has begun: afterwards nothing of ours is in flight, and
+        // the queue can be put back where it was.
         std::string error = executor_.land();
         if (!error.empty())
             refuse(error);
+        if (!hung_)
+            publish_read_pointer();
     }
 
 private:
@@ -63,6 +66,7 @@ private:
     Executor executor_;
     int64_t stall_at_;
     int64_t packets_ = 0;
+    bool hung_ = false; // the worker's thread, until it is joined
     uint64_t fetched_ = 0;           // bytes consumed
     uint64_t bound_ = 0;             // the doorbell as last accepted
     uint64_t written_ = 0;           // the write pointer as last seen
@@ -79,13 +83,18 @@ private:
                 continue;
             }
             if (!accept(doorbell))
-                return bell_.wait_stopped();
+                return hang();
             if (chaos_.on())
                 chaos_.delay();
             while (fetched_ != bound_ && !bell_.stopped())
                 if (!step())
-                    return bell_.wait_stopped();
+                    return hang();
         }
+    }
+
+    void hang() {
+        hung_ = true;
+        bell_.wait_stopped();
     }
 
     bool accept(uint64_t doorbell) {
@@ -136,6 +145,8 @@ private:
             if (early)
                 publish_read_pointer(packet.dwords * 4);
             error = executor_.execute(packet, packet_.data());
+            if (packet.op == Op::poll && bell_.stopped())
+                return true; // to be polled again if the queue comes back
         }
         if (!error.empty()) {
             refuse(error);
