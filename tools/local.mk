@@ -13,6 +13,15 @@ sdma_info_SOURCES = tools/sdma_info.cpp tools/device_memory.cpp tools/device_mem
 sdma_info_LDADD = libmpisdma.la -ldl
 
 dist_man_MANS += docs/sdma_bench.1 docs/sdma_info.1
+if SIMNODE
+dist_man_MANS += docs/sdma_simnode.1
+endif
+
+dist_doc_DATA = README.md CHANGELOG.md docs/architecture.md docs/field-bugs.md docs/hardware.md docs/troubleshooting.md \
+    docs/tuning.md docs/user-guide.md
+
+# What a checkout needs to build and test itself; a release can do so too.
+EXTRA_DIST += quickstart.sh runtests.sh scripts test/run
 
 # Preloaded by the test of sdma_bench -c. The rpath makes libtool build a shared object.
 check_LTLIBRARIES += test/tools/libcorrupt.la
