@@ -33,9 +33,16 @@ struct Queue {
     // Tell the consumer that packets are coming: call it after launching a producer, and after a
     // host producer has published. Empty where hardware reads the doorbell. Any thread; cheap.
     std::function<void()> wake;
+    // Set before destroy() after a fault: a kernel may still come to the ring, so its memory stays.
+    bool faulty = false;
+    // The cursors where the host may read them (device memory behind a small BAR it may not).
+    const struct sdma_ring_cursors *visible_cursors = nullptr;
     // Diagnostic line part: engine, read, write and committed pointers.
     std::string describe() const;
 };
+
+// A number for Queue::generation.
+uint64_t new_generation();
 
 // One way to get queues. Created lazily; every method thread-safe.
 class Back_end {

@@ -15,6 +15,12 @@ std::string to_string(const Pci_address &address) {
     return text;
 }
 
+Pci_address pci_of_location(uint32_t domain, uint32_t location) {
+    const uint32_t partition = location >> 28;
+    return {domain, static_cast<uint8_t>(location >> 8), static_cast<uint8_t>(location >> 3 & 0x1f),
+            static_cast<uint8_t>(partition ? partition : location & 7)};
+}
+
 const char *to_string(Status status) {
     switch (status) {
     case Status::ok:

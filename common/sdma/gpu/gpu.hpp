@@ -25,6 +25,11 @@ struct Pci_address {
 };
 std::string to_string(const Pci_address &address); // "0000:c1:00.0"
 
+// From what AMD's kernel driver calls the location id: bus [15:8], device [7:3], function [2:0].
+// Partitions of one GPU (CPX, DPX) share these; newer drivers tell them apart by [31:28], which
+// takes the function's place here (an AMD GPU is function 0 of its device).
+Pci_address pci_of_location(uint32_t domain, uint32_t location);
+
 struct Device {
     Pci_address pci;
     std::string target;      // "gfx942", "sm_90"

@@ -136,12 +136,6 @@ std::string target_of_isa(std::string_view isa) {
     return std::string(isa.substr(0, isa.find(':')));
 }
 
-Pci_address pci_of_location(uint32_t domain, uint32_t location) {
-    const uint32_t partition = location >> 28;
-    return {domain, static_cast<uint8_t>(location >> 8), static_cast<uint8_t>(location >> 3 & 0x1f),
-            static_cast<uint8_t>(partition ? partition : location & 7)};
-}
-
 int System::device_of(hsa_agent_t agent) const {
     for (size_t i = 0; i < agents.size(); i++)
         if (agents[i].handle == agent.handle)

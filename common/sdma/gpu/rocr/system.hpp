@@ -40,9 +40,4 @@ bool discover(System &system);
 // "amdgcn-amd-amdhsa--gfx90a:sramecc+:xnack-" -> "gfx90a"; "" for anything else.
 std::string target_of_isa(std::string_view isa);
 
-// KFD's location id: bus [15:8], device [7:3], function [2:0]; partitions of one GPU (CPX, DPX)
-// share these and are told apart by [31:28] in newer kernels. The partition takes the function's
-// place here: an AMD GPU is function 0 of its device.
-Pci_address pci_of_location(uint32_t domain, uint32_t location);
-
 } // namespace sdma::gpu::rocr

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "engine.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cinttypes>
+#include <cstdio>
+#include <cstring>
+#include <map>
+#include <mutex>
+
+#include "../base/base.hpp"
+#include "proxy.hpp"
+#include "topology.hpp"
+#include "user.hpp"
+
+namespace sdma::engine {
+
+namespace {
+
+// A word that an engine or a kernel may be writing.
+uint64_t peek(const uint64_t *word) {
+    return std::atomic_ref(*const_cast<uint64_t *>(word)).load(std::memory_order_acquire);
+}
+
+// Whether the parameter `engine` asks for this back end.
+bool selected(const char *back_end) {
+    const char *wanted = params().engine;
+    if (std::strcmp(wanted, back_end) == 0 || std::strcmp(wanted, "auto") == 0)
+        return true;
+    const bool known = std::strcmp(wanted, "user") == 0 || std::strcmp(wanted, "proxy") == 0 ||
+                       std::strcmp(wanted, "none") == 0;
+    if (!known) {
+        static std::atomic<bool> logged{false};
+        if (!logged.exchange(true))
+            log(0, "parameter engine: \"%s\" is not auto, user, proxy or none; auto is used", wanted);
+    }
+    return !known;
+}
+
+} // namespace
+
+std::string Queue::describe() const {
+    char text[256];
+    int length = std::snprintf(text, sizeof text, "%s queue %" PRIu64 " of gpu %d, engine %u", back_end.c_str(),
+                               generation, device, engine);
+    const auto rest = [&] { return sizeof text - static_cast<size_t>(length); };
+    if (!ring)
+        return std::string(text) + ", destroyed";
+    length += std::snprintf(text + length, rest(), ", read 0x%" PRIx64 ", write 0x%" PRIx64,
+                            peek(reinterpret_cast<const uint64_t *>(ring->read_pointer)),
+                            peek(reinterpret_cast<const uint64_t *>(ring->write_pointer)));
+    if (visible_cursors)
+        std::snprintf(text + length, rest(), ", committed 0x%" PRIx64 ", reserved 0x%" PRIx64,
+                      peek(&visible_cursors->commit), peek(&visible_cursors->reserve));
+    return text;
+}
+
+uint64_t new_generation() {
+    static std::atomic<uint64_t> last{0};
+    return ++last;
+}
+
+struct Engines::State {
+    struct Key {
+        int device;
+        uint32_t engine;
+        Producer producer;
+        auto operator<=>(const Key &) const = default;
+    };
+    struct Entry {
+        Queue *queue = nullptr; // several keys may share one
+        sdma_reason_t reason = SDMA_REASON_none;
+    };
+    struct Way {
+        std::unique_ptr<Back_end> back_end;
+        bool selected = false;
+        std::map<int, sdma_reason_t> failed; // devices on which it gave no queue
+    };
+
+    std::shared_ptr<gpu::Runtime> runtime;
+    Topology topology;
+    std::mutex mutex; // guards what follows
+    std::vector<Way> ways; // in the order of preference
+    std::map<Key, Entry> entries;
+    std::vector<std::unique_ptr<Queue>> queues; // out of use: ring == nullptr; users may still look
+
+    Entry create(const Key &key);
+    Queue *shareable(const Key &key, const char *back_end);
+    void destroy(Queue &queue);
+};
+
+Engines::Engines(std::shared_ptr<gpu::Runtime> runtime) : state_(std::make_unique<State>()) {
+    State &state = *state_;
+    state.runtime = std::move(runtime);
+    state.topology = Topology::read(params().sysfs);
+    state.ways.push_back({make_user_back_end(state.runtime, state.topology), selected("user"), {}});
+    state.ways.push_back({make_proxy_back_end(state.runtime), selected("proxy"), {}});
+}
+
+Engines::~Engines() {
+    for (const auto &queue : state_->queues)
+        state_->destroy(*queue);
+}
+
+Queue *Engines::queue(int device, const gpu::Pci_address &peer, Producer producer, sdma_reason_t &reason) {
+    State &state = *state_;
+    reason = SDMA_REASON_no_gpu;
+    if (device < 0 || static_cast<size_t>(device) >= state.runtime->devices().size())
+        return nullptr;
+    const uint32_t engine = state.topology.engine(state.runtime->devices()[device].pci, peer);
+    const State::Key key{device, engine, producer};
+    std::lock_guard lock(state.mutex);
+    auto found = state.entries.find(key);
+    if (found == state.entries.end())
+        found = state.entries.emplace(key, state.create(key)).first;
+    reason = found->second.reason;
+    return found->second.queue;
+}
+
+// The first selected back end that gives one; the reason is the first one's.
+Engines::State::Entry Engines::State::create(const Key &key) {
+    Entry entry{nullptr, SDMA_REASON_none};
+    for (Way &way : ways) {
+        if (!way.selected)
+            continue;
+        std::unique_ptr<Queue> made;
+        const sdma_reason_t reason = way.back_end->create(key.device, key.engine, key.producer, made);
+        if (made) {
+            queues.push_back(std::move(made));
+            return {queues.back().get(), SDMA_REASON_none};
+        }
+        // Any engine reaches every peer, if over a longer way: better than none.
+        if (reason == SDMA_REASON_slots_full)
+            if (Queue *other = shareable(key, way.back_end->name()))
+                return {other, SDMA_REASON_none};
+        way.failed[key.device] = reason;
+        if (entry.reason == SDMA_REASON_none)
+            entry.reason = reason;
+        log(1, "gpu %s, engine %u: back end %s gives no queue: %s",
+            gpu::to_string(runtime->devices()[key.device].pci).c_str(), key.engine, way.back_end->name(),
+            sdma_reason_text(reason));
+    }
+    if (entry.reason == SDMA_REASON_none)
+        entry.reason = SDMA_REASON_disabled; // engine=none
+    return entry;
+}
+
+Queue *Engines::State::shareable(const Key &key, const char *back_end) {
+    for (const auto &queue : queues)
+        if (queue->ring && queue->device == key.device && queue->producer == key.producer &&
+            queue->back_end == back_end)
+            return queue.get();
+    return nullptr;
+}
+
+void Engines::State::destroy(Queue &queue) {
+    if (!queue.ring)
+        return;
+    for (Way &way : ways)
+        if (queue.back_end == way.back_end->name())
+            way.back_end->destroy(queue);
+}
+
+void Engines::abandon(Queue &queue) {
+    std::lock_guard lock(state_->mutex);
+    if (!queue.ring)
+        return;
+    log(1, "taken out of use: %s", queue.describe().c_str());
+    queue.faulty = true;
+    state_->destroy(queue);
+    for (auto &[key, entry] : state_->entries)
+        if (entry.queue == &queue)
+            entry = {nullptr, SDMA_REASON_fault};
+}
+
+std::vector<Engines::Report> Engines::report(int device) {
+    std::vector<Report> reports;
+    std::lock_guard lock(state_->mutex);
+    for (State::Way &way : state_->ways) {
+        const auto failed = way.failed.find(device);
+        const sdma_reason_t reason = !way.selected               ? SDMA_REASON_disabled
+                                     : failed != way.failed.end() ? failed->second
+                                                                  : way.back_end->available(device);
+        reports.push_back({way.back_end->name(), reason});
+    }
+    return reports;
+}
+
+} // namespace sdma::engine
