@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Counters and parameters of the component through MPI_T, as a tool would use them.
+#pragma once
+
+#include <mpi.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <string>
+
+// All performance variables coll_sdma_*. A handle counts from its allocation, so make this before the work.
+class Counters {
+public:
+    Counters() = default;
+    ~Counters() = default;
+    Counters(const Counters &) = delete;
+    Counters &operator=(const Counters &) = delete;
+
+    // After MPI_Init. Without the component there are none, and every value is 0.
+    void open() {
+        int provided = 0;
+        MPI_T_init_thread(MPI_THREAD_MULTIPLE, &provided);
+        MPI_T_pvar_session_create(&session_);
+        int count = 0;
+        MPI_T_pvar_get_num(&count);
+        for (int i = 0; i < count; ++i) {
+            char name[256];
+            int name_length = sizeof(name);
+            int help_length = 0;
+            int verbosity = 0;
+            int kind = 0;
+            int bind = 0;
+            int read_only = 0;
+            int continuous = 0;
+            int atomic = 0;
+            MPI_Datatype type = MPI_DATATYPE_NULL;
+            MPI_T_enum enumeration = MPI_T_ENUM_NULL;
+            if (MPI_T_pvar_get_info(i, name, &name_length, &verbosity, &kind, &type, &enumeration, nullptr,
+                                    &help_length, &bind, &read_only, &continuous, &atomic) != MPI_SUCCESS) {
+                continue;
+            }
+            const std::string full = name;
+            if (full.rfind(prefix, 0) != 0 || kind != MPI_T_PVAR_CLASS_COUNTER || type != MPI_UNSIGNED_LONG_LONG) {
+                continue;
+            }
+            MPI_T_pvar_handle handle = MPI_T_PVAR_HANDLE_NULL;
+            int elements = 0;
+            if (MPI_T_pvar_handle_alloc(session_, i, nullptr, &handle, &elements) == MPI_SUCCESS && elements == 1) {
+                handles_[full.substr(prefix.size())] = handle;
+            }
+        }
+    }
+
+    bool known(const std::string &name) const { return handles_.count(name) != 0; }
+
+    unsigned long long operator[](const std::string &name) const {
+        unsigned long long value = 0;
+        const auto found = handles_.find(name);
+        if (found != handles_.end()) {
+            MPI_T_pvar_read(session_, found->second, &value);
+        }
+        return value;
+    }
+
+private:
+    inline static const std::string prefix = "coll_sdma_";
+    MPI_T_pvar_session session_ = MPI_T_PVAR_SESSION_NULL;
+    std::map<std::string, MPI_T_pvar_handle> handles_;
+};
+
+// One control variable, read and written as the C type it has.
+template <class Type> class Control {
+public:
+    explicit Control(const char *name) {
+        int index = 0;
+        int elements = 0;
+        good_ = MPI_T_cvar_get_index(name, &index) == MPI_SUCCESS &&
+                MPI_T_cvar_handle_alloc(index, nullptr, &handle_, &elements) == MPI_SUCCESS && elements == 1;
+    }
+    bool good() const { return good_; }
+    Type read() const {
+        Type value{};
+        if (good_) {
+            MPI_T_cvar_read(handle_, &value);
+        }
+        return value;
+    }
+    bool write(Type value) { return good_ && MPI_T_cvar_write(handle_, &value) == MPI_SUCCESS; }
+
+private:
+    MPI_T_cvar_handle handle_ = MPI_T_CVAR_HANDLE_NULL;
+    bool good_ = false;
+};
