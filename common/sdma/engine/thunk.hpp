@@ -37,6 +37,8 @@ enum Memory_flag : uint32_t {
     flag_uncached = 1u << 17,
 };
 
+// HSA_QUEUE_PRIORITY has negative values and 0xffffffff: compilers make it 64 bits wide.
+
 // HsaQueueResource
 struct Queue_resource {
     uint64_t id;
@@ -53,11 +55,11 @@ struct Functions {
     Status (*hsaKmtFreeMemory)(void *address, uint64_t bytes);
     Status (*hsaKmtMapMemoryToGPU)(void *address, uint64_t bytes, uint64_t *alternate);
     Status (*hsaKmtUnmapMemoryToGPU)(void *address);
-    Status (*hsaKmtCreateQueue)(uint32_t node, Queue_type type, uint32_t percentage, int32_t priority, void *ring,
+    Status (*hsaKmtCreateQueue)(uint32_t node, Queue_type type, uint32_t percentage, int64_t priority, void *ring,
                                 uint64_t bytes, void *event, Queue_resource *resource);
     Status (*hsaKmtDestroyQueue)(uint64_t id);
     // nullptr in older releases
-    Status (*hsaKmtCreateQueueExt)(uint32_t node, Queue_type type, uint32_t percentage, int32_t priority,
+    Status (*hsaKmtCreateQueueExt)(uint32_t node, Queue_type type, uint32_t percentage, int64_t priority,
                                    uint32_t engine, void *ring, uint64_t bytes, void *event, Queue_resource *resource);
 };
 

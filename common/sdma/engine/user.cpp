@@ -20,7 +20,7 @@ namespace {
 constexpr size_t page = 4096;
 constexpr uint32_t host_node = 0;        // KFD numbers CPU nodes before GPUs
 constexpr uint32_t whole_queue = 100;    // percentage of the engine's time; the kernel ignores other values
-constexpr int32_t normal_priority = 0;   // accepted, but not translated for SDMA queues
+constexpr int64_t normal_priority = 0;   // accepted, but not translated for SDMA queues
 // Executable and uncached: with a cached mapping of the ring engines were seen to fetch stale
 // packets and hang (rocm-systems pull request 7727). Newer drivers also insist on a ring that is an
 // allocation of its own.
