@@ -20,9 +20,11 @@ kernels/%.elf: $(kernel_sources)
 	@$(MKDIR_P) kernels
 	$(AM_V_GEN)$(CLANG_GPU) $(GPU_CLANG_FLAGS) --offload-arch=$* $(top_srcdir)/kernels/kernels.cpp -o $@
 
-kernels/sm_%.cubin: $(kernel_sources)
+# NVIDIA's entry points: the same kernels, with the record brought on the chip first.
+nvidia_kernels = common/sdma/gpu/hip_nvidia/kernels.cu
+kernels/sm_%.cubin: $(kernel_sources) $(nvidia_kernels) common/sdma/gpu/hip_nvidia/arguments.h
 	@$(MKDIR_P) kernels
-	$(AM_V_GEN)$(NVCC) -arch=sm_$* -O3 -std=c++20 -x cu -cubin $(top_srcdir)/kernels/kernels.cpp -o $@
+	$(AM_V_GEN)$(NVCC) -arch=sm_$* -O3 -std=c++20 -cubin $(top_srcdir)/$(nvidia_kernels) -o $@
 
 kernels/bundle_data.cpp: $(kernel_objects) kernels/bundle.sh
 	$(AM_V_GEN)$(SHELL) $(top_srcdir)/kernels/bundle.sh $(kernel_entries) >$@.tmp && mv $@.tmp $@

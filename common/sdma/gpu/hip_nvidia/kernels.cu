@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Entry points for NVIDIA GPUs around the kernels of kernels/: the record is brought on the chip
+// first, and a pinned word says when a kernel has ended, so that no event is needed.
+#include "../../../../kernels/copy.h"
+#include "../../../../kernels/issue.h"
+#include "arguments.h"
+
+namespace {
+
+// The record in shared memory, its queues pointing at ring descriptions there. Every lane of the
+// workgroup calls it.
+template <typename Arguments> __device__ const sdma_work *stage(const Arguments &arguments, uint64_t *shared) {
+    const uint64_t words = arguments.launch.words;
+    if (words == 0)
+        return reinterpret_cast<const sdma_work *>(arguments.launch.record);
+    for (uint64_t i = threadIdx.x; i < sizeof arguments.inline_words / 8; i += blockDim.x)
+        shared[i] = arguments.inline_words[i];
+    __syncthreads();
+    auto *record = reinterpret_cast<sdma_work *>(shared);
+    auto *queues = reinterpret_cast<sdma_work_queue *>(reinterpret_cast<char *>(shared) + record->queues_offset);
+    for (uint32_t q = threadIdx.x; q < record->queues; q += blockDim.x)
+        queues[q].ring = reinterpret_cast<uint64_t>(shared + words) + q * sizeof(sdma_ring);
+    __syncthreads();
+    return record;
+}
+
+__device__ sdma_work *home(const sdma_launch &launch) { return reinterpret_cast<sdma_work *>(launch.record); }
+
+__device__ void finish(const sdma_launch &launch) {
+    sdma::device::drain();
+    sdma::device::store_system(launch.done, 1);
+}
+
+// One workgroup of one wave.
+template <typename Arguments> __device__ void issue(const Arguments &arguments, uint64_t *shared) {
+    const sdma_work *record = stage(arguments, shared);
+    sdma::report(home(arguments.launch), sdma::issue(record, threadIdx.x, blockDim.x));
+    __syncwarp();
+    if (threadIdx.x == 0)
+        finish(arguments.launch);
+}
+
+// True for one lane of the grid, when every store of every lane is visible to the system. The
+// counter is in device memory: the GPU may have no atomics on host memory.
+__device__ bool last_of_grid(uint64_t counter) {
+    __syncthreads();
+    if (threadIdx.x != 0)
+        return false;
+    __threadfence_system(); // for the whole workgroup: it follows the barrier
+    if (gridDim.x == 1)
+        return true;
+    auto *finished = reinterpret_cast<unsigned int *>(counter);
+    if (atomicAdd(finished, 1) != gridDim.x - 1)
+        return false;
+    *finished = 0;
+    __threadfence_system();
+    return true;
+}
+
+template <typename Arguments> __device__ void copy(const Arguments &arguments, uint64_t *shared) {
+    namespace copying = sdma::copying;
+    const sdma_work *record = stage(arguments, shared);
+    uint64_t tiles = 0;
+    const bool good = sdma::plan::record_ok(*record) && copying::count_tiles(record, tiles);
+    if (good)
+        copying::copy_share(record, sdma::plan::share(tiles, gridDim.x, blockIdx.x));
+    if (!last_of_grid(arguments.launch.counter))
+        return;
+    uint64_t status = good ? SDMA_WORK_OPEN : SDMA_WORK_BAD;
+    if (good && record->kernel_signals && !copying::raise_signals(record))
+        status = SDMA_WORK_ISSUED;
+    if (status != SDMA_WORK_OPEN) {
+        sdma::device::drain();
+        sdma::device::store_system(reinterpret_cast<uint64_t>(&home(arguments.launch)->status), status);
+    }
+    finish(arguments.launch);
+}
+
+} // namespace
+
+SDMA_KERNEL(32) sdma_issue_small(const __grid_constant__ sdma_launch_small arguments) {
+    __shared__ uint64_t shared[SDMA_INLINE_SMALL];
+    issue(arguments, shared);
+}
+
+SDMA_KERNEL(32) sdma_issue_large(const __grid_constant__ sdma_launch_large arguments) {
+    __shared__ uint64_t shared[SDMA_INLINE_LARGE];
+    issue(arguments, shared);
+}
+
+SDMA_KERNEL(256) sdma_copy_small(const __grid_constant__ sdma_launch_small arguments) {
+    __shared__ uint64_t shared[SDMA_INLINE_SMALL];
+    copy(arguments, shared);
+}
+
+SDMA_KERNEL(256) sdma_copy_large(const __grid_constant__ sdma_launch_large arguments) {
+    __shared__ uint64_t shared[SDMA_INLINE_LARGE];
+    copy(arguments, shared);
+}

@@ -1,0 +1,10 @@
+# SPDX-License-Identifier: BSD-3-Clause
+if NVIDIA
+libmpisdma_la_SOURCES += \
+	common/sdma/gpu/hip_nvidia/arguments.h \
+	common/sdma/gpu/hip_nvidia/driver.cpp common/sdma/gpu/hip_nvidia/driver.hpp \
+	common/sdma/gpu/hip_nvidia/launcher.cpp common/sdma/gpu/hip_nvidia/launcher.hpp \
+	common/sdma/gpu/hip_nvidia/runtime.cpp \
+	common/sdma/gpu/hip_nvidia/stream.cpp common/sdma/gpu/hip_nvidia/stream.hpp
+endif
+EXTRA_DIST += common/sdma/gpu/hip_nvidia/kernels.cu

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// A CUDA stream of the copy engines.
+#pragma once
+
+#include <array>
+#include <memory>
+
+#include "driver.hpp"
+
+namespace sdma::gpu::nvidia {
+
+class Cuda_stream final : public Stream {
+public:
+    // nullptr (logged) if there can be none. `driver` outlives the stream.
+    static std::unique_ptr<Cuda_stream> make(const Driver &driver, CUcontext context);
+    ~Cuda_stream() override;
+
+    Status copy(void *dst, const void *src, size_t bytes) override;
+    Status store(uint64_t address, uint64_t value, uint32_t width) override;
+    Status submit() override;
+    Status mark(uint64_t &mark) override;
+    Status reached(uint64_t mark) override;
+
+private:
+    Cuda_stream(const Driver &driver, CUcontext context) : driver_(driver), context_(context) {}
+
+    const Driver &driver_;
+    const CUcontext context_;
+    CUstream stream_ = nullptr;
+    uint64_t *reached_ = nullptr; // pinned: the last mark that was passed
+    uint64_t marks_ = 0;
+    uint32_t polls_ = 0;
+
+    // Stores gathered for one call: two signals by one call cost 1.4 us less than by two (2 x H200).
+    std::array<CUstreamBatchMemOpParams, 16> stores_;
+    unsigned gathered_ = 0;
+};
+
+} // namespace sdma::gpu::nvidia
