@@ -2,7 +2,6 @@
 #include "proxy.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <bit>
 #include <map>
 #include <mutex>
@@ -62,8 +61,10 @@ sdma_reason_t Proxy::make_ring(Queue &queue) {
                    .write_pointer = address + write_pointer_offset,
                    .doorbell = address + doorbell_offset,
                    .cursors = address + cursors_offset};
-    if (queue.producer == Producer::host)
+    if (queue.producer == Producer::host) {
+        queue.visible_cursors = reinterpret_cast<const struct sdma_ring_cursors *>(queue.ring->cursors);
         return SDMA_REASON_none;
+    }
     queue.ring->cursors =
         reinterpret_cast<uint64_t>(runtime_->allocate_device(queue.device, sizeof(struct sdma_ring_cursors)));
     if (queue.ring->cursors)
@@ -92,12 +93,11 @@ sdma_reason_t Proxy::create(int device, uint32_t engine, Producer producer, std:
     std::unique_ptr<gpu::Stream> stream = runtime_->stream(device);
     if (!stream)
         return SDMA_REASON_no_stream;
-    static std::atomic<uint64_t> generations{0};
     auto made = std::make_unique<Queue>();
     made->bytes = ring_bytes();
     made->placement = Placement::host_pinned;
     made->gpu_ringable = true;
-    made->generation = ++generations;
+    made->generation = new_generation();
     made->device = device;
     made->engine = engine;
     made->producer = producer;
@@ -138,12 +138,15 @@ void Proxy::destroy(Queue &queue) {
         lines_.erase(found);
     }
     queue.wake = nullptr;
-    if (line->close(params().hardware_timeout)) {
-        free_ring(queue);
-        return;
+    const bool idle = line->close(params().hardware_timeout);
+    if (!idle) {
+        log(0, "proxy: %s is not idle after %d ms; its ring is kept", queue.describe().c_str(),
+            params().hardware_timeout);
+        new std::shared_ptr<proxy::Line>(std::move(line)); // for ever, as the ring
     }
-    log(0, "proxy: %s is not idle after %d ms; its ring is kept", queue.describe().c_str(), params().hardware_timeout);
-    new std::shared_ptr<proxy::Line>(std::move(line)); // kept for ever, as the ring is
+    queue.visible_cursors = nullptr;
+    if (idle && !queue.faulty)
+        free_ring(queue);
     queue.ring = nullptr;
 }
 

@@ -27,18 +27,18 @@ template <typename Arguments> __device__ const sdma_work *stage(const Arguments 
 
 __device__ sdma_work *home(const sdma_launch &launch) { return reinterpret_cast<sdma_work *>(launch.record); }
 
-__device__ void finish(const sdma_launch &launch) {
-    sdma::device::drain();
-    sdma::device::store_system(launch.done, 1);
-}
+// The last access; what the workgroup stored before is visible already.
+__device__ void finish(const sdma_launch &launch) { sdma::device::store_system(launch.done, 1); }
 
 // One workgroup of one wave.
 template <typename Arguments> __device__ void issue(const Arguments &arguments, uint64_t *shared) {
     const sdma_work *record = stage(arguments, shared);
     sdma::report(home(arguments.launch), sdma::issue(record, threadIdx.x, blockDim.x));
     __syncwarp();
-    if (threadIdx.x == 0)
+    if (threadIdx.x == 0) {
+        sdma::device::drain();
         finish(arguments.launch);
+    }
 }
 
 // True for one lane of the grid, when every store of every lane is visible to the system. The
@@ -67,12 +67,14 @@ template <typename Arguments> __device__ void copy(const Arguments &arguments, u
         copying::copy_share(record, sdma::plan::share(tiles, gridDim.x, blockIdx.x));
     if (!last_of_grid(arguments.launch.counter))
         return;
-    uint64_t status = good ? SDMA_WORK_OPEN : SDMA_WORK_BAD;
-    if (good && record->kernel_signals && !copying::raise_signals(record))
-        status = SDMA_WORK_ISSUED;
-    if (status != SDMA_WORK_OPEN) {
+    if (!good || record->kernel_signals) {
+        uint64_t status = SDMA_WORK_BAD;
+        if (good)
+            status = copying::raise_signals(record) ? SDMA_WORK_OPEN : SDMA_WORK_ISSUED;
         sdma::device::drain();
-        sdma::device::store_system(reinterpret_cast<uint64_t>(&home(arguments.launch)->status), status);
+        if (status != SDMA_WORK_OPEN)
+            sdma::device::store_system(reinterpret_cast<uint64_t>(&home(arguments.launch)->status), status);
+        sdma::device::drain();
     }
     finish(arguments.launch);
 }
