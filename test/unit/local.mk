@@ -1,0 +1,3 @@
+# SPDX-License-Identifier: BSD-3-Clause
+include test/unit/ring.mk
+include test/unit/proxy.mk
