@@ -26,6 +26,7 @@ constexpr sdma_param_t param_rows[] = {
 #undef SDMA_PARAM
 
 constexpr size_t named_counters = static_cast<size_t>(Counter::first_declined);
+// One per reason; that of SDMA_REASON_none is not shown.
 constexpr size_t counter_count = named_counters + SDMA_REASON_COUNT;
 
 constinit std::atomic<uint64_t> counter_values[counter_count];
@@ -45,11 +46,13 @@ constexpr Counter_text counter_text[counter_count] = {
 };
 
 struct Counter_rows {
-    sdma_counter_t rows[counter_count];
+    sdma_counter_t rows[counter_count - 1];
     Counter_rows() {
+        size_t row = 0;
         for (size_t i = 0; i < counter_count; i++)
-            rows[i] = {counter_text[i].name, counter_text[i].help,
-                       reinterpret_cast<const uint64_t *>(&counter_values[i])};
+            if (i != named_counters + SDMA_REASON_none)
+                rows[row++] = {counter_text[i].name, counter_text[i].help,
+                               reinterpret_cast<const uint64_t *>(&counter_values[i])};
     }
 };
 
@@ -77,7 +80,7 @@ void log(int level, const char *format, ...) {
     sdma_log_fn sink = log_sink.load(std::memory_order_acquire);
     if (!sink && level > 0)
         return;
-    char line[1024];
+    char line[2048];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(line, sizeof line, format, arguments);
@@ -107,7 +110,7 @@ const sdma_param_t *sdma_params(size_t *count) {
 
 const sdma_counter_t *sdma_counters(size_t *count) {
     static const sdma::Counter_rows table;
-    *count = sdma::counter_count;
+    *count = sdma::counter_count - 1;
     return table.rows;
 }
 

@@ -44,6 +44,8 @@ public:
     // Only if it is open already.
     gpu::Runtime *open_runtime() const { return opened_.load(std::memory_order_acquire); }
 
+    const std::shared_ptr<gpu::Runtime> &shared_runtime() const { return runtime_; } // once it is open
+
     // Retirements by peers. Any thread; cheap. Returns the number of things done.
     int progress();
 

@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Base, memory, teams, operations, the C interface.
+libmpisdma_la_SOURCES += common/sdma/sdma.cpp \
+    common/sdma/base/base.cpp common/sdma/base/base.hpp common/sdma/base/counters.def common/sdma/base/params.def \
+    common/sdma/base/reasons.def \
+    common/sdma/memory/attachments.cpp common/sdma/memory/attachments.hpp common/sdma/memory/memory.cpp \
+    common/sdma/memory/memory.hpp common/sdma/memory/process.cpp common/sdma/memory/process.hpp \
+    common/sdma/memory/segment.cpp common/sdma/memory/segment.hpp \
+    common/sdma/team/agreement.cpp common/sdma/team/layout.hpp common/sdma/team/setup.cpp common/sdma/team/shape.hpp \
+    common/sdma/team/team.hpp \
+    common/sdma/op/context.cpp common/sdma/op/context.hpp common/sdma/op/describe.cpp common/sdma/op/describe.hpp \
+    common/sdma/op/op.cpp common/sdma/op/op.hpp common/sdma/op/transfer.cpp common/sdma/op/transfer.hpp \
+    common/sdma/op/watch.cpp

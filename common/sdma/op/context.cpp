@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "context.hpp"
+
+#include "../base/base.hpp"
+
+namespace sdma::op {
+
+Context::Context(Platform platform) : platform_(std::move(platform)), memory_(platform_.gpu) {}
+
+Context::~Context() {
+    engines_.reset(); // engines stop before anything they may touch goes
+    if (gpu::Runtime *runtime = memory_.open_runtime())
+        for (auto [bytes, record] : free_records_)
+            runtime->free_shared(record);
+}
+
+engine::Engines *Context::engines() {
+    std::lock_guard lock(mutex_);
+    if (!engines_ && memory_.open_runtime())
+        engines_ = std::make_unique<engine::Engines>(memory_.shared_runtime());
+    return engines_.get();
+}
+
+engine::Queue *Context::queue(int device, const gpu::Pci_address &peer, engine::Producer producer,
+                              sdma_reason_t &reason) {
+    engine::Engines *all = engines();
+    reason = SDMA_REASON_no_runtime;
+    engine::Queue *queue = all ? all->queue(device, peer, producer, reason) : nullptr;
+    if (queue) {
+        std::lock_guard lock(mutex_);
+        queues_.insert(queue);
+    }
+    return queue;
+}
+
+std::byte *Context::take_record(size_t bytes) {
+    std::lock_guard lock(mutex_);
+    if (auto found = free_records_.find(bytes); found != free_records_.end()) {
+        std::byte *record = found->second;
+        free_records_.erase(found);
+        return record;
+    }
+    return static_cast<std::byte *>(memory_.open_runtime()->allocate_shared(bytes));
+}
+
+void Context::give_record(std::byte *record, size_t bytes) {
+    std::lock_guard lock(mutex_);
+    free_records_.emplace(bytes, record);
+}
+
+void Context::add(team::Team &team) {
+    std::lock_guard lock(mutex_);
+    teams_.insert(&team);
+}
+
+void Context::remove(team::Team &team) {
+    std::lock_guard lock(mutex_);
+    teams_.erase(&team);
+}
+
+void Context::fail() {
+    std::unique_lock no_producer(queues_mutex_);
+    std::lock_guard lock(mutex_);
+    if (faulted())
+        return;
+    for (engine::Queue *queue : queues_)
+        engines_->abandon(*queue);
+    faulted_.store(true, std::memory_order_release);
+    for (team::Team *team : teams_)
+        team->set_fault(SDMA_REASON_fault);
+    log(0, "sdma is off for this process after a hardware fault; calls go the way they would without it");
+}
+
+} // namespace sdma::op

@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "transfer.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "../base/base.hpp"
+#include "../ring/initiate.hpp"
+
+namespace sdma::op {
+
+namespace {
+
+bool is(const char *parameter, const char *value) { return strcmp(parameter, value) == 0; }
+
+uint64_t load_acquire(const uint64_t &word) { return __atomic_load_n(&word, __ATOMIC_ACQUIRE); }
+
+} // namespace
+
+Transfer::Transfer(Context &context, team::Team &team, team::Call &call, const char *source, char *destination)
+    : context_(context), team_(team), call_(call), source_(source), destination_(destination),
+      runtime_(*context.memory().open_runtime()) {}
+
+Transfer::~Transfer() {
+    for (uint32_t p = 0; p < uses_counted_; p++)
+        if (memory::Attachment *attachment = call_.targets[p].attachment)
+            context_.memory().attachments().unuse(*attachment);
+}
+
+sdma_status_t Transfer::test() {
+    if (state_ != State::done && state_ != State::failed && context_.faulted())
+        fail(SDMA_REASON_fault); // another operation's hardware fault has taken our queues as well
+    if (state_ == State::prepare && prepare())
+        state_ = State::issue;
+    if (state_ == State::issue && issue())
+        state_ = State::wait;
+    if (state_ == State::wait) {
+        const bool own = own_part_done();
+        if (state_ == State::wait && own && all_arrived()) {
+            state_ = State::done;
+            give_back();
+        } else if (state_ == State::wait && own && lost_ != SDMA_REASON_none) {
+            give_back();
+            fail(lost_);
+        }
+        if (state_ == State::wait)
+            watch(own);
+    } else if (state_ == State::issue) {
+        watch(false);
+    }
+    return state_ == State::done ? SDMA_OK : state_ == State::failed ? SDMA_ERROR : SDMA_PENDING;
+}
+
+// ---- prepare -------------------------------------------------------------------------------------
+
+bool Transfer::prepare() {
+    const char *signal = params().signal;
+    signal_kind_ = is(signal, "fence") || (!is(signal, "atomic") && !runtime_.host_atomics()) ? SDMA_SIGNAL_FENCE
+                                                                                                : SDMA_SIGNAL_ATOMIC;
+    by_host_ = is(params().initiator, "host");
+    if (!use_attachments())
+        return false;
+    add_peers();
+    return build_record();
+}
+
+bool Transfer::use_attachments() {
+    for (; uses_counted_ < team_.size(); uses_counted_++) {
+        memory::Attachment *attachment = call_.targets[uses_counted_].attachment;
+        if (!attachment || context_.memory().attachments().use(*attachment))
+            continue;
+        log(0, "rank %u: rank %u has taken back the receive buffer of operation %llu", team_.rank(), uses_counted_,
+            static_cast<unsigned long long>(call_.sequence));
+        team_.set_fault(SDMA_REASON_peer_segment); // the others wait for our data
+        fail(SDMA_REASON_peer_segment);
+        return false;
+    }
+    return true;
+}
+
+void Transfer::add_peers() {
+    const team::Shape &shape = call_.shape;
+    // Not all start with rank 0: its links would be the bottleneck.
+    for (uint32_t step = 1; step <= team_.size(); step++) {
+        const uint32_t peer = (team_.rank() + step) % team_.size();
+        const sdma_block_t block = shape.send(peer);
+        if (peer == team_.rank()) {
+            if (block.bytes == 0 || shape.in_place)
+                raise_by_cpu(peer);
+            else
+                add_peer(peer, source_ + block.offset,
+                         reinterpret_cast<uint64_t>(destination_) + shape.recv(peer).offset, block.bytes,
+                         runtime_.devices()[static_cast<size_t>(call_.device)].pci);
+        } else if (block.bytes == 0) {
+            raise_by_cpu(peer); // nothing to wait for: no packet needed
+        } else {
+            const team::Call::Target &target = call_.targets[peer];
+            add_peer(peer, source_ + block.offset,
+                     reinterpret_cast<uint64_t>(target.attachment->mapped) + target.offset, block.bytes,
+                     target.attachment->source.pci);
+        }
+    }
+}
+
+void Transfer::add_peer(uint32_t peer, const char *src, uint64_t dst, uint64_t bytes, const gpu::Pci_address &where) {
+    const bool own = peer == team_.rank();
+    plan::Peer leg;
+    leg.src = reinterpret_cast<uint64_t>(src);
+    leg.dst = dst;
+    leg.bytes = bytes;
+    leg.arrival = own ? 0 : team_.arrival_address(call_, peer);
+    leg.departure = team_.departure_address(call_, peer);
+    leg.arrival_value = leg.departure_value = call_.served;
+    leg.rank = peer;
+    // The CPU as initiator means: no kernel, as far as there are queues.
+    const uint64_t loadstore_max = by_host_ ? 0 : params().loadstore_max;
+    engine::Queue *queue = nullptr;
+    if (plan::choose_path(bytes, loadstore_max, true) == SDMA_PATH_ENGINE) {
+        sdma_reason_t reason;
+        queue = context_.queue(call_.device, where, by_host_ ? engine::Producer::host : engine::Producer::device, reason);
+    }
+    leg.path = plan::choose_path(bytes, loadstore_max, queue != nullptr);
+    if (queue) {
+        auto found = std::find(queues_.begin(), queues_.end(), queue);
+        leg.queue = static_cast<uint32_t>(found - queues_.begin());
+        if (found == queues_.end())
+            queues_.push_back(queue);
+    } else {
+        copy_.needed = true;
+    }
+    peers_.push_back(leg);
+    count(own                               ? Counter::bytes_local
+          : leg.path == SDMA_PATH_LOADSTORE ? Counter::bytes_loadstore
+                                            : Counter::bytes_sdma,
+          bytes);
+}
+
+// What the packets of a queue would do, with values instead of additions: we are the only writer.
+void Transfer::raise_by_cpu(uint32_t peer) {
+    team_.departure(call_, peer).store(call_.served, std::memory_order_relaxed);
+    if (peer != team_.rank())
+#ifdef SDMA_MUTANT_SUMMED_ARRIVAL
+        team_.arrival_at(call_, peer).fetch_add(1, std::memory_order_release);
+#else
+        team_.arrival_at(call_, peer).store(call_.served, std::memory_order_release);
+#endif
+}
+
+bool Transfer::build_record() {
+    if (peers_.empty())
+        return true;
+    // Few sizes of records, so that the pool stays small.
+    record_bytes_ = (plan::record_bytes(queues_.size(), peers_.size()) + 1023) & ~size_t{1023};
+    record_ = context_.take_record(record_bytes_);
+    std::vector<uint64_t> rings;
+    for (engine::Queue *queue : queues_)
+        rings.push_back(reinterpret_cast<uint64_t>(queue->ring));
+    plan::Operation operation;
+    operation.kind = static_cast<uint32_t>(call_.shape.kind);
+    operation.sequence = call_.sequence;
+    operation.slot = team_.slot(call_);
+    operation.signal_kind = signal_kind_;
+    operation.chunk_bytes = plan::clamp_chunk(params().chunk_max);
+    operation.spin_budget =
+        plan::spin_budget(static_cast<uint64_t>(std::max(params().hardware_timeout, 1)),
+                          by_host_ ? plan::Initiator::host : plan::Initiator::gpu);
+    operation.rings = rings;
+    operation.peers = peers_;
+    if (record_)
+        work_ = plan::build(operation, {record_, record_bytes_});
+    if (!work_) {
+        log(0, "rank %u: no work record of %zu bytes for operation %llu", team_.rank(), record_bytes_,
+            static_cast<unsigned long long>(call_.sequence));
+        team_.set_fault(SDMA_REASON_no_memory);
+        fail(SDMA_REASON_no_memory);
+        return false;
+    }
+    issue_.needed = !queues_.empty() && !by_host_;
+    return true;
+}
+
+// ---- issue ---------------------------------------------------------------------------------------
+
+// True once everything is on its way.
+bool Transfer::issue() {
+    if (!work_)
+        return true;
+    if (by_host_ && !queues_.empty() && !host_issued_) {
+        if (!rings_have_room())
+            return false;
+        auto lock = context_.use_queues();
+        if (context_.faulted())
+            return false; // the next test sees it
+        initiate_on_host(work_);
+        host_issued_ = true;
+    }
+    if (issue_.needed && !issue_.launch && !launch(issue_, gpu::Kernel::issue, 1))
+        return false;
+    if (host_issued_ || issue_.launch)
+        for (engine::Queue *queue : queues_)
+            if (queue->wake)
+                queue->wake();
+    const int workgroups = std::max(params().loadstore_workgroups, 1);
+    return !copy_.needed || copy_.launch || launch(copy_, gpu::Kernel::copy, static_cast<uint32_t>(workgroups));
+}
+
+bool Transfer::launch(Started &started, gpu::Kernel kernel, uint32_t workgroups) {
+    gpu::Status status = runtime_.launch(call_.device, kernel, workgroups, work_, started.launch);
+    if (status == gpu::Status::ok) {
+        count(Counter::launches);
+        return true;
+    }
+    started.launch = 0;
+    if (status != gpu::Status::pending)
+        hardware_fault(std::string(kernel == gpu::Kernel::issue ? "issue" : "copy") + " kernel cannot be started: " +
+                       gpu::to_string(status));
+    return false;
+}
+
+// The CPU initiator would wait for room. More than half a ring can only be written piece by piece.
+bool Transfer::rings_have_room() const {
+    for (uint32_t q = 0; q < queues_.size(); q++) {
+        const struct sdma_ring *ring = queues_[q]->ring;
+        if (!ring)
+            return false; // taken out of use: the next test sees the fault
+        uint64_t dwords = 0;
+        for (const plan::Peer &peer : peers_)
+            if (peer.path == SDMA_PATH_ENGINE && peer.queue == q) {
+                sdma_work_peer packed{};
+                packed.bytes = peer.bytes;
+                packed.arrival = peer.arrival;
+                packed.departure = peer.departure;
+                dwords += plan::packet_dwords(packed, work_->chunk_bytes, signal_kind_);
+            }
+        const auto *cursors = reinterpret_cast<const struct sdma_ring_cursors *>(ring->cursors);
+        const uint64_t used =
+            load_acquire(cursors->reserve) - load_acquire(*reinterpret_cast<const uint64_t *>(ring->read_pointer));
+        if (used > 0 && used + std::min(4 * dwords, ring->bytes / 2) > ring->bytes / 2)
+            return false;
+    }
+    return true;
+}
+
+// ---- wait ----------------------------------------------------------------------------------------
+
+bool Transfer::reached(const team::Word &word) const {
+    const uint64_t value = word.load(std::memory_order_acquire);
+    uint64_t expected = call_.served;
+#ifdef SDMA_MUTANT_SUMMED_ARRIVAL
+    if (&word == &team_.arrival_from(call_, 0))
+        expected *= team_.size() - 1;
+#endif
+    // A FENCE leaves the upper half alone.
+    return signal_kind_ == SDMA_SIGNAL_FENCE ? static_cast<int32_t>(static_cast<uint32_t>(value - expected)) >= 0
+                                             : static_cast<int64_t>(value - expected) >= 0;
+}
+
+// False while it runs; a kernel that failed is a hardware fault.
+bool Transfer::poll_launch(Started &started, const char *name) {
+    if (started.finished || !started.launch)
+        return true;
+    gpu::Status status = runtime_.finished(started.launch);
+    if (status == gpu::Status::pending)
+        return false;
+    if (status != gpu::Status::ok) {
+        hardware_fault(std::string(name) + " kernel ended with: " + gpu::to_string(status));
+        return false;
+    }
+    started.finished = true;
+    runtime_.release(started.launch);
+    return true;
+}
+
+bool Transfer::own_part_done() {
+    if (work_) {
+        const uint64_t status = load_acquire(work_->status);
+        if (status > SDMA_WORK_ISSUED) {
+            hardware_fault(status == SDMA_WORK_RING_STUCK ? "a ring has no room and its engine does not read"
+                                                          : "the initiator found no sense in the work record");
+            return false;
+        }
+        const bool was_finished = copy_.finished;
+        if (!poll_launch(issue_, "issue") || !poll_launch(copy_, "copy"))
+            return false;
+        if (copy_.finished && !was_finished)
+            for (const plan::Peer &peer : peers_)
+                if (peer.path == SDMA_PATH_LOADSTORE)
+                    raise_by_cpu(peer.rank);
+    }
+    while (next_departure_ < team_.size() && reached(team_.departure(call_, next_departure_)))
+        next_departure_++;
+    return next_departure_ == team_.size();
+}
+
+bool Transfer::all_arrived() {
+    while (next_arrival_ < team_.size() &&
+           (next_arrival_ == team_.rank() || reached(team_.arrival_from(call_, next_arrival_))))
+        next_arrival_++;
+    return next_arrival_ == team_.size();
+}
+
+// Nothing of ours is in flight any more.
+void Transfer::give_back() {
+    if (record_)
+        context_.give_record(record_, record_bytes_);
+    record_ = nullptr;
+    work_ = nullptr;
+}
+
+} // namespace sdma::op
