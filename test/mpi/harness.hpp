@@ -5,6 +5,7 @@
 
 #include <mpi.h>
 
+#include <atomic>
 #include <cinttypes>
 #include <cstdarg>
 #include <cstdint>
@@ -60,8 +61,9 @@ public:
 
     // Ends MPI; the exit code of the program. Every rank learns of every failure.
     int finish(const char *name) {
+        const unsigned long long mine = failures_;
         unsigned long long all = 0;
-        MPI_Allreduce(&failures_, &all, 1, MPI_UNSIGNED_LONG_LONG, MPI_SUM, MPI_COMM_WORLD);
+        MPI_Allreduce(&mine, &all, 1, MPI_UNSIGNED_LONG_LONG, MPI_SUM, MPI_COMM_WORLD);
         if (rank == 0) {
             std::printf("%s: %s, %llu failures\n", name, all == 0 ? "passed" : "failed", all);
             std::fflush(stdout);
@@ -75,7 +77,7 @@ public:
     Counters counters; // counted from here on
 
 private:
-    unsigned long long failures_ = 0;
+    std::atomic<unsigned long long> failures_ = 0;
     std::map<std::string, std::string> options_;
 };
 
