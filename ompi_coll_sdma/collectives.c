@@ -39,7 +39,7 @@ static piece_t piece_of(const void *buffer, size_t elements, struct ompi_datatyp
     return (piece_t){
         .start = (char *)(uintptr_t)buffer + true_lb,
         .bytes = size * elements,
-        .contiguous = opal_datatype_is_contiguous_memory_layout(&type->super, elements > 1 ? 2 : 1),
+        .contiguous = 0 == size || opal_datatype_is_contiguous_memory_layout(&type->super, elements > 1 ? 2 : 1),
     };
 }
 

@@ -91,7 +91,7 @@ int coll_sdma_team_up(coll_sdma_module_t *module) {
         opal_progress();
     }
     decide(module, status);
-    return OMPI_SUCCESS;
+    return SDMA_ERROR == status ? OMPI_ERROR : OMPI_SUCCESS;
 }
 
 sdma_status_t coll_sdma_run(coll_sdma_module_t *module, const sdma_desc_t *desc) {
