@@ -85,6 +85,9 @@ struct Engines::State {
     std::map<Key, Entry> entries;
     std::vector<std::unique_ptr<Queue>> queues; // out of use: ring == nullptr; users may still look
 
+    std::map<std::pair<int, gpu::Pci_address>, uint32_t> numbered; // peers that the topology does not know
+
+    uint32_t engine(int device, const gpu::Pci_address &peer);
     Entry create(const Key &key);
     Queue *shareable(const Key &key, const char *back_end);
     void destroy(Queue &queue);
@@ -108,14 +111,24 @@ Queue *Engines::queue(int device, const gpu::Pci_address &peer, Producer produce
     reason = SDMA_REASON_no_gpu;
     if (device < 0 || static_cast<size_t>(device) >= state.runtime->devices().size())
         return nullptr;
-    const uint32_t engine = state.topology.engine(state.runtime->devices()[device].pci, peer);
-    const State::Key key{device, engine, producer};
     std::lock_guard lock(state.mutex);
+    const State::Key key{device, state.engine(device, peer), producer};
     auto found = state.entries.find(key);
     if (found == state.entries.end())
         found = state.entries.emplace(key, state.create(key)).first;
     reason = found->second.reason;
     return found->second.queue;
+}
+
+// Where no topology tells engines apart each peer has its own, so that copies to different peers, and
+// the own block beside them, overlap (326 against 385 GB/s at 512 MiB per peer, 2 x H200).
+uint32_t Engines::State::engine(int device, const gpu::Pci_address &peer) {
+    const gpu::Pci_address &own = runtime->devices()[device].pci;
+    if (topology.find(own) && topology.find(peer))
+        return topology.engine(own, peer);
+    const auto next = static_cast<uint32_t>(std::count_if(
+        numbered.begin(), numbered.end(), [device](const auto &entry) { return entry.first.first == device; }));
+    return numbered.try_emplace({device, peer}, next).first->second;
 }
 
 // The first selected back end that gives one; the reason is the first one's.
