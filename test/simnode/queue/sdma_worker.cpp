@@ -113,6 +113,7 @@ private:
         else if (doorbell % 4)
             snprintf(text, sizeof text, "doorbell 0x%" PRIx64 " is not in whole dwords", doorbell);
         if (*text) {
+            packet_.clear();
             refuse(text);
             return false;
         }
