@@ -98,7 +98,8 @@ public:
 
     // Whole allocations only: `base` and `bytes` as classify() gave them.
     virtual Status export_memory(void *base, size_t bytes, Handle &handle) = 0;
-    // Map a peer's allocation for `device` (its engines and kernels).
+    // Map a peer's allocation for `device`: its engines, kernels and streams. Not for copy(), which
+    // may choose an engine of another device.
     virtual Status attach(int device, const Handle &handle, size_t bytes, void *&mapped) = 0;
     virtual void detach(void *mapped) = 0;
 
