@@ -116,9 +116,19 @@ void test_registration() {
     HSAuint64 alternate;
     CHECK(hsaKmtRegisterMemoryWithFlags(segment, bytes, flags) == HSAKMT_STATUS_SUCCESS);
     CHECK(hsaKmtMapMemoryToGPU(segment, bytes, &alternate) == HSAKMT_STATUS_SUCCESS);
+    // The GPUs' address is another one, of the same memory.
+    auto *seen = reinterpret_cast<uint32_t *>(alternate);
+    CHECK(seen != segment);
+    static_cast<uint32_t *>(segment)[2000] = 77;
+    CHECK(seen[2000] == 77);
+    for (const void *pointer : {static_cast<const void *>(static_cast<char *>(segment) + 5000),
+                                static_cast<const void *>(seen + 1250)}) {
+        HsaPointerInfo info;
+        CHECK(hsaKmtQueryPointerInfo(pointer, &info) == HSAKMT_STATUS_SUCCESS);
+        CHECK(info.Type == HSA_POINTER_REGISTERED_USER && info.NMappedNodes == gpus && info.SizeInBytes == bytes);
+        CHECK(info.CPUAddress == segment && info.GPUAddress == alternate);
+    }
     HsaPointerInfo info;
-    CHECK(hsaKmtQueryPointerInfo(static_cast<char *>(segment) + 5000, &info) == HSAKMT_STATUS_SUCCESS);
-    CHECK(info.Type == HSA_POINTER_REGISTERED_USER && info.NMappedNodes == gpus && info.SizeInBytes == bytes);
     // A part of it once more, and the whole twice.
     CHECK(hsaKmtRegisterMemoryWithFlags(segment, 4096, flags) == HSAKMT_STATUS_SUCCESS);
     CHECK(hsaKmtMapMemoryToGPU(segment, 4096, &alternate) == HSAKMT_STATUS_SUCCESS);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "test/simnode/thunk/memory.hpp"
 
+#include <algorithm>
 #include <map>
 #include <mutex>
 #include <shared_mutex>
@@ -30,7 +31,7 @@ Block *find(uint64_t address, bool inside) {
     auto next = tables.memory.upper_bound(address);
     if (next != tables.memory.begin()) {
         Block &block = std::prev(next)->second;
-        if (inside ? block.contains(address) : block.base == address)
+        if (inside ? block.on_cpu(address) : block.base == address)
             return &block;
     }
     if (!inside) {
@@ -38,7 +39,7 @@ Block *find(uint64_t address, bool inside) {
         return end != tables.registered.begin() && std::prev(end)->first == address ? &std::prev(end)->second : nullptr;
     }
     for (auto &[base, block] : tables.registered)
-        if (block.contains(address))
+        if (block.on_cpu(address) || block.on_gpu(address))
             return &block;
     return nullptr;
 }
@@ -48,14 +49,14 @@ uint64_t reach(unsigned gpu, uint64_t address) {
     const uint32_t bit = 1u << gpu;
     uint64_t end = address;
     auto extend = [&](const Block &block) {
-        if ((block.mapped & bit) && block.contains(address) && block.base + block.bytes > end)
-            end = block.base + block.bytes;
+        if ((block.mapped & bit) && block.on_gpu(address))
+            end = std::max(end, block.gpu_base() + block.bytes);
     };
     auto next = tables.memory.upper_bound(address);
     if (next != tables.memory.begin())
         extend(std::prev(next)->second);
-    for (auto range = tables.registered.begin(); range != tables.registered.end() && range->first <= address; ++range)
-        extend(range->second);
+    for (const auto &[base, block] : tables.registered)
+        extend(block);
     return end;
 }
 
@@ -64,6 +65,7 @@ uint64_t reach(unsigned gpu, uint64_t address) {
 uint32_t all_gpus() { return (1u << options().gpus) - 1; }
 bool is_gpu_node(uint32_t node) { return node >= 1 && node <= options().gpus; }
 size_t gpu_alignment(size_t bytes) { return bytes >= large_page ? large_page : page; }
+size_t spanned_pages(uint64_t address, size_t bytes) { return round_to_pages(address % page + bytes); }
 size_t round_to_pages(size_t bytes) { return (bytes + page - 1) & ~(page - 1); }
 
 void *map_aligned(size_t bytes, size_t alignment, int fd, void *wanted) {
@@ -151,7 +153,10 @@ void remove_block(uint64_t base) {
             munmap(reinterpret_cast<void *>(block.base), block.bytes);
         } else if (const auto end = tables.registered.upper_bound(base);
                    end != tables.registered.begin() && std::prev(end)->first == base) {
+            block = std::move(std::prev(end)->second);
             tables.registered.erase(std::prev(end));
+            if (block.alias)
+                munmap(reinterpret_cast<void *>(block.alias & ~(page - 1)), spanned_pages(block.base, block.bytes));
             return;
         }
     }

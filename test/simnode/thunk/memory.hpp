@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The GPU-visible memory of this process. Addresses are the same for the CPU and all GPUs; memory
-// is one memfd per allocation, so that other processes can map it.
+// The GPU-visible memory of this process. All GPUs use the same address, and for our own memory the
+// CPU does too; that is one memfd per allocation, so that other processes can map it. A registered
+// range has a second address for the GPUs where it can have one, as with a driver without shared
+// virtual memory: who confuses the two is found out, and HIP 5.2 relies on it.
 #pragma once
 
 #include <cstddef>
@@ -31,11 +33,14 @@ struct Block {
     uint32_t object = 0; // charge on the GPU, 0: none
     uint32_t mapped = 0;        // bit per GPU
     uint32_t registered_to = 0; // bit per GPU that a map without a list is for; 0: all
+    uint64_t alias = 0; // of a registered range: the GPUs' address of `base`, if it is another one
     unsigned registrations = 0, mappings = 0; // of a registered range
     void *user_data = nullptr;
     std::vector<uint32_t> mapped_nodes; // as pointer queries report them
 
-    bool contains(uint64_t address) const { return address >= base && address - base < bytes; }
+    uint64_t gpu_base() const { return alias ? alias : base; }
+    bool on_cpu(uint64_t address) const { return address >= base && address - base < bytes; }
+    bool on_gpu(uint64_t address) const { return address >= gpu_base() && address - gpu_base() < bytes; }
 };
 
 uint32_t all_gpus(); // bit per GPU
@@ -49,14 +54,15 @@ void *map_aligned(size_t bytes, size_t alignment, int fd, void *wanted);
 // At least a page; 2 MiB for everything from 2 MiB on.
 size_t gpu_alignment(size_t bytes);
 size_t round_to_pages(size_t bytes);
+size_t spanned_pages(uint64_t address, size_t bytes); // bytes of all pages the range touches
 
 // Zeroed memory of the simulator itself that the GPUs in `mapped` reach. Freed by remove_block().
 void *make_internal(size_t bytes, uint32_t mapped);
 
 void add_block(Block block);
 
-// Run `use` on the block that starts at, or (with `inside`) contains, the address, under the table's
-// lock. False if there is none. Of several registered ranges the one registered last is meant.
+// Run `use` on the block that starts at, or (with `inside`) contains, the address (the CPU's, or a
+// GPU's of a registered range) under the table's lock. False if there is none. Of several registered ranges the one registered last is meant.
 bool with_block(uint64_t address, bool inside, const std::function<void(Block &)> &use);
 
 // The same for the registered range of exactly this start and size.

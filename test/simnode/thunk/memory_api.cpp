@@ -22,8 +22,7 @@ uint64_t address_of(const void *pointer) { return reinterpret_cast<uint64_t>(poi
 
 // Present in this process: what get_user_pages would find.
 bool present(uint64_t address, size_t bytes) {
-    const uint64_t first = address & ~uint64_t{4095};
-    const uint64_t end = round_to_pages(address + bytes);
+    const uint64_t first = address - address % 4096, end = first + spanned_pages(address, bytes);
     unsigned char resident[4096];
     for (uint64_t at = first; at < end; at += sizeof resident * 4096) {
         const size_t part = std::min<uint64_t>(end - at, sizeof resident * 4096);
@@ -31,6 +30,13 @@ bool present(uint64_t address, size_t bytes) {
             return false;
     }
     return true;
+}
+
+// A second address for the same memory. Only shared mappings can have one; 0 for others.
+uint64_t make_alias(uint64_t address, size_t bytes) {
+    const uint64_t offset = address % 4096;
+    void *alias = mremap(reinterpret_cast<void *>(address - offset), 0, spanned_pages(address, bytes), MREMAP_MAYMOVE);
+    return alias == MAP_FAILED ? 0 : address_of(alias) + offset;
 }
 
 HSAKMT_STATUS gpu_mask(uint64_t count, const HSAuint32 *nodes, uint32_t &mask) {
@@ -107,6 +113,7 @@ HSAKMT_STATUS register_range(void *pointer, size_t bytes, uint32_t gpus, HsaMemF
     block.flags = flags;
     block.registered_to = gpus;
     block.registrations = 1;
+    block.alias = make_alias(address, bytes);
     add_block(std::move(block));
     return HSAKMT_STATUS_SUCCESS;
 }
@@ -115,8 +122,10 @@ HSAKMT_STATUS register_range(void *pointer, size_t bytes, uint32_t gpus, HsaMemF
 // registered to, whatever the list says.
 HSAKMT_STATUS map(void *pointer, size_t bytes, HSAuint64 *alternate, const uint32_t *listed) {
     const uint64_t address = address_of(pointer);
-    const bool known = with_registration(address, bytes, [](Block &block) {
+    uint64_t gpu_address = address;
+    const bool known = with_registration(address, bytes, [&](Block &block) {
                            ++block.mappings;
+                           gpu_address = block.gpu_base();
                            set_mapped(block, block.registered_to ? block.registered_to : all_gpus());
                        }) ||
                        with_block(address, true, [&](Block &block) {
@@ -127,7 +136,7 @@ HSAKMT_STATUS map(void *pointer, size_t bytes, HSAuint64 *alternate, const uint3
     if (!known)
         return HSAKMT_STATUS_INVALID_PARAMETER;
     if (alternate)
-        *alternate = address;
+        *alternate = gpu_address;
     return HSAKMT_STATUS_SUCCESS;
 }
 
@@ -231,7 +240,7 @@ HSAKMT_STATUS hsaKmtQueryPointerInfo(const void *pointer, HsaPointerInfo *info) 
         info->Node = block.node;
         info->MemFlags = block.flags;
         info->CPUAddress = reinterpret_cast<void *>(block.base);
-        info->GPUAddress = block.base;
+        info->GPUAddress = block.gpu_base();
         info->SizeInBytes = block.bytes;
         info->NMappedNodes = static_cast<HSAuint32>(block.mapped_nodes.size());
         info->MappedNodes = block.mapped_nodes.data();
