@@ -1,3 +1,4 @@
 # SPDX-License-Identifier: BSD-3-Clause
 include test/unit/ring.mk
 include test/unit/proxy.mk
+include test/unit/operations.mk

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// A node for unit tests: GPUs whose memory is host memory, ranks that are threads. Each rank has a
+// Runtime of its own; an attached allocation is a second mapping of the same file, so that a use
+// after detach is a crash and a wrong offset is wrong data. One thread per Runtime is its hardware:
+// it runs launches and consumes the rings, with faults and delays on demand.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <random>
+#include <thread>
+
+#include "common/sdma/engine/engine.hpp"
+#include "common/sdma/gpu/gpu.hpp"
+#include "common/sdma/plan/work.h"
+
+namespace fake {
+
+struct Faults {
+    std::atomic<bool> stall_engines{false};       // queues are not read any more
+    std::atomic<bool> stall_before_signal{false}; // copies are done, signals are not raised
+    std::atomic<bool> hold_launches{false};       // kernels do not start
+    std::atomic<bool> fail_launches{false};       // kernels end with an error
+    std::atomic<bool> fail_attach{false};
+    std::atomic<bool> fail_pin{false};
+    std::atomic<bool> no_queues{false};
+    std::atomic<bool> no_atomics{false};
+    std::atomic<uint64_t> chaos{0}; // seed: packets of the queues in random order, late
+};
+
+// What all Runtimes of the node share.
+struct Node {
+    struct Allocation {
+        int fd = -1;
+        size_t bytes = 0;
+        bool freed = false;
+        int mappings = 0; // by peers
+    };
+    std::mutex mutex;
+    std::map<uint32_t, Allocation> allocations;
+    uint32_t next = 1;
+    std::atomic<int> attached{0}; // live attachments
+    std::atomic<uint64_t> generation{0};
+
+    ~Node();
+    size_t charged(); // bytes that exist, freed but mapped ones included
+};
+
+class Runtime final : public sdma::gpu::Runtime {
+public:
+    Runtime(Node &node, int rank, int devices);
+    ~Runtime() override;
+
+    // The application's side. `at`: a fixed address, to get one again. The last `tail` bytes of the
+    // last page are outside.
+    char *allocate(int device, size_t bytes, void *at = nullptr,
+                   sdma::gpu::Memory_kind kind = sdma::gpu::Memory_kind::device);
+    void free(void *base);
+    Faults faults;
+    std::atomic<uint64_t> launched{0};
+    size_t launch_slots = 64;
+
+    const char *name() const override { return "fake"; }
+    std::string version() const override { return "1"; }
+    const std::vector<sdma::gpu::Device> &devices() const override { return devices_; }
+    sdma::gpu::Range classify(const void *address) override;
+    sdma::gpu::Status export_memory(void *base, size_t bytes, sdma::gpu::Handle &handle) override;
+    sdma::gpu::Status attach(int device, const sdma::gpu::Handle &handle, size_t bytes, void *&mapped) override;
+    void detach(void *mapped) override;
+    sdma::gpu::Status pin(void *address, size_t bytes, void *&device_address) override;
+    void unpin(void *address) override;
+    void *allocate_shared(size_t bytes) override;
+    void free_shared(void *address) override;
+    void *allocate_device(int device, size_t bytes) override;
+    void free_device(void *address) override;
+    sdma::gpu::Status launch(int device, sdma::gpu::Kernel kernel, uint32_t workgroups, const void *argument,
+                             sdma::gpu::Launch &launch) override;
+    sdma::gpu::Status finished(sdma::gpu::Launch launch) override;
+    void release(sdma::gpu::Launch launch) override;
+    std::unique_ptr<sdma::gpu::Stream> stream(int) override { return nullptr; }
+    bool host_atomics() const override { return !faults.no_atomics; }
+    sdma::gpu::Status copy(void *dst, const void *src, size_t bytes) override;
+    void on_free(std::function<void(void *, uint64_t)> hook) override;
+
+    // Hardware queues, for the fake engines.
+    sdma::engine::Queue *make_queue(int device, uint32_t engine, sdma::engine::Producer producer);
+    void stop_queue(sdma::engine::Queue &queue); // the engine does not touch it any more
+    int pins() const { return pins_; }
+
+private:
+    struct Own {
+        uint32_t id;
+        size_t bytes, mapped_bytes;
+        int device;
+        uint64_t generation;
+        sdma::gpu::Memory_kind kind;
+    };
+    struct Mapping {
+        uint32_t id;
+        size_t bytes;
+    };
+    struct Work {
+        sdma::gpu::Kernel kernel;
+        struct sdma_work *work;
+        sdma::gpu::Launch launch;
+    };
+    struct Ring;
+
+    void hardware();
+    bool run_launch();
+    bool run_queues();
+
+    Node &node_;
+    std::vector<sdma::gpu::Device> devices_;
+    std::mutex mutex_;
+    std::map<char *, Own> own_;
+    std::map<char *, Mapping> mapped_;
+    std::function<void(void *, uint64_t)> hook_;
+    std::atomic<int> pins_{0};
+
+    std::mutex hardware_mutex_;
+    std::condition_variable wake_;
+    std::deque<Work> launches_;
+    std::map<sdma::gpu::Launch, sdma::gpu::Status> states_;
+    sdma::gpu::Launch next_launch_ = 1;
+    std::vector<std::unique_ptr<Ring>> rings_;
+    bool stop_ = false;
+    std::mt19937_64 random_;
+    std::thread thread_;
+};
+
+} // namespace fake
