@@ -33,3 +33,19 @@ test_simnode_sdma_simnode_SOURCES = test/simnode/simnode.hpp \
     test/simnode/thunk/options.cpp
 test_simnode_sdma_simnode_CPPFLAGS = $(AM_CPPFLAGS) -DSIMNODE_LIBRARY_FOLDER='"$(simnodedir)"'
 test_simnode_sdma_simnode_LDADD = -ldl
+
+# The node tested by itself, and with the installed ROCr and HIP on it.
+check_PROGRAMS += test/simnode/selftest_thunk
+test_simnode_selftest_thunk_SOURCES = test/simnode/selftest.hpp test/simnode/selftest_thunk.cpp
+test_simnode_selftest_thunk_CPPFLAGS = $(AM_CPPFLAGS) $(ROCM_CPPFLAGS)
+test_simnode_selftest_thunk_LDFLAGS = $(AM_LDFLAGS) -no-install
+test_simnode_selftest_thunk_LDADD = test/simnode/libhsakmt.la -ldl -lpthread
+if HIP
+check_PROGRAMS += test/simnode/selftest_hip
+test_simnode_selftest_hip_SOURCES = test/simnode/selftest.hpp test/simnode/selftest_hip.cpp
+test_simnode_selftest_hip_CPPFLAGS = $(AM_CPPFLAGS) $(ROCM_CPPFLAGS) -D__HIP_PLATFORM_AMD__
+test_simnode_selftest_hip_LDFLAGS = $(AM_LDFLAGS) $(ROCM_LDFLAGS)
+test_simnode_selftest_hip_LDADD = -lamdhip64
+endif
+dist_check_SCRIPTS += test/simnode/selftest.sh
+TESTS += test/simnode/selftest.sh

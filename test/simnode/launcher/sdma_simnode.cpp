@@ -10,6 +10,8 @@
 #include <cstring>
 #include <exception>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <string>
 
 #include <dlfcn.h>
@@ -101,18 +103,28 @@ bool needs(const link_map *library, const char *wanted) {
     return false;
 }
 
-// Empty if the installed ROCr calls its thunk through the shared library.
-std::string why_not_this_rocr() {
+bool has_text(const char *path, const std::string &text) {
+    std::ifstream file(path, std::ios::binary);
+    const std::string content((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+    return content.find(text) != std::string::npos;
+}
+
+// Empty if the installed ROCr calls its thunk through the shared library and has this GPU in its list
+// (it would leave out one it does not know without a word).
+std::string why_not_this_rocr(const std::string &gfx) {
     void *rocr = dlopen("libhsa-runtime64.so.1", RTLD_LAZY | RTLD_LOCAL);
     if (!rocr)
         return std::string("no ROCr here (Debian: apt-get install libhsa-runtime64-1): ") + dlerror();
     link_map *library = nullptr;
     if (dlinfo(rocr, RTLD_DI_LINKMAP, &library) != 0)
         return std::string("cannot inspect ROCr: ") + dlerror();
-    if (needs(library, "libhsakmt.so.1"))
-        return "";
-    return std::string(library->l_name) + " does not use a shared libhsakmt.so.1: ROCm 6.4 and later hide it inside "
-                                          "ROCr, where nothing can take its place. Use the ROCr of Debian 12 or 13.";
+    if (!needs(library, "libhsakmt.so.1"))
+        return std::string(library->l_name) +
+               " does not use a shared libhsakmt.so.1: ROCm 6.4 and later hide it inside ROCr, where nothing can take "
+               "its place. Use the ROCr of Debian 12 or 13.";
+    if (!has_text(library->l_name, gfx))
+        return std::string(library->l_name) + " does not know " + gfx;
+    return "";
 }
 
 struct Command {
@@ -265,7 +277,7 @@ int main(int argc, char **argv) {
         const fs::path library = library_folder();
         if (library.empty())
             return refuse(std::string("no libhsakmt.so.1 beside this program or in ") + SIMNODE_LIBRARY_FOLDER);
-        if (const std::string why = why_not_this_rocr(); !why.empty())
+        if (const std::string why = why_not_this_rocr(command.options.gfx); !why.empty())
             return refuse(why);
         const Run_directory directory;
         if (!simnode::create_node(directory.path.c_str()))
