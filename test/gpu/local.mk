@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Started by test/gpu/run on machines with NVIDIA GPUs; make check needs none.
+EXTRA_DIST += test/gpu/run test/gpu/plot.py test/gpu/programs.mk test/gpu/ring_stress.cu test/gpu/compare.cpp \
+	test/gpu/compare.hpp test/gpu/ways.cpp test/gpu/nccl_way.cpp test/gpu/gemm.cpp test/gpu/runtime_test.cpp
+
+if NVIDIA
+if GTEST
+check_PROGRAMS += test/gpu/runtime_test
+test_gpu_runtime_test_SOURCES = test/gpu/runtime_test.cpp
+test_gpu_runtime_test_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
+test_gpu_runtime_test_CXXFLAGS = $(SDMA_CFLAGS) $(SDMA_SANITIZE)
+test_gpu_runtime_test_LDADD = libsdmatest.la -L$(CUDA_HOME)/lib64 -L$(CUDA_HOME)/lib -lcudart $(GTEST_LIBS)
+endif
+endif
