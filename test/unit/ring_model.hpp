@@ -43,6 +43,10 @@ struct Point {
 };
 
 inline void switch_points(Point &from, Point &to) {
+#ifdef __SANITIZE_ADDRESS__ // knows what swapcontext does
+    swapcontext(&from.start, &to.start);
+    return;
+#endif
     if (_setjmp(from.here) == 0) {
         if (to.started) {
             _longjmp(to.here, 1);
