@@ -53,7 +53,7 @@ template <typename R1, typename... A1, typename R2, typename... A2>
 struct Same_call<R1 (*)(A1...), R2 (*)(A2...)>
     : std::bool_constant<sizeof(R1) == sizeof(R2) && sizeof...(A1) == sizeof...(A2) &&
                          ((sizeof(A1) == sizeof(A2)) && ...) &&
-                         ((std::is_pointer_v<A1> == std::is_pointer_v<A2>) && ...)> {};
+                         ((std::is_pointer_v<A1> == std::is_pointer_v<A2>)&&...)> {};
 #define SDMA_SAME_CALL(name) static_assert(Same_call<decltype(Functions::name), decltype(&::name)>::value)
 SDMA_SAME_CALL(hsaKmtOpenKFD);
 SDMA_SAME_CALL(hsaKmtCloseKFD);

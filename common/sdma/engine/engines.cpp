@@ -28,8 +28,8 @@ bool selected(const char *back_end) {
     const char *wanted = params().engine;
     if (std::strcmp(wanted, back_end) == 0 || std::strcmp(wanted, "auto") == 0)
         return true;
-    const bool known = std::strcmp(wanted, "user") == 0 || std::strcmp(wanted, "proxy") == 0 ||
-                       std::strcmp(wanted, "none") == 0;
+    const bool known =
+        std::strcmp(wanted, "user") == 0 || std::strcmp(wanted, "proxy") == 0 || std::strcmp(wanted, "none") == 0;
     if (!known) {
         static std::atomic<bool> logged{false};
         if (!logged.exchange(true))
@@ -80,7 +80,7 @@ struct Engines::State {
 
     std::shared_ptr<gpu::Runtime> runtime;
     Topology topology;
-    std::mutex mutex; // guards what follows
+    std::mutex mutex;      // guards what follows
     std::vector<Way> ways; // in the order of preference
     std::map<Key, Entry> entries;
     std::vector<std::unique_ptr<Queue>> queues; // out of use: ring == nullptr; users may still look
@@ -192,7 +192,7 @@ std::vector<Engines::Report> Engines::report(int device) {
     std::lock_guard lock(state_->mutex);
     for (State::Way &way : state_->ways) {
         const auto failed = way.failed.find(device);
-        const sdma_reason_t reason = !way.selected               ? SDMA_REASON_disabled
+        const sdma_reason_t reason = !way.selected                ? SDMA_REASON_disabled
                                      : failed != way.failed.end() ? failed->second
                                                                   : way.back_end->available(device);
         reports.push_back({way.back_end->name(), reason});

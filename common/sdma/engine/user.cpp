@@ -18,9 +18,9 @@ namespace sdma::engine {
 namespace {
 
 constexpr size_t page = 4096;
-constexpr uint32_t host_node = 0;        // KFD numbers CPU nodes before GPUs
-constexpr uint32_t whole_queue = 100;    // percentage of the engine's time; the kernel ignores other values
-constexpr int64_t normal_priority = 0;   // accepted, but not translated for SDMA queues
+constexpr uint32_t host_node = 0;      // KFD numbers CPU nodes before GPUs
+constexpr uint32_t whole_queue = 100;  // percentage of the engine's time; the kernel ignores other values
+constexpr int64_t normal_priority = 0; // accepted, but not translated for SDMA queues
 // Executable and uncached: with a cached mapping of the ring engines were seen to fetch stale
 // packets and hang (rocm-systems pull request 7727). Newer drivers also insist on a ring that is an
 // allocation of its own.
@@ -38,7 +38,8 @@ bool disabled_by_user() {
 class User final : public Back_end {
 public:
     User(std::shared_ptr<gpu::Runtime> runtime, const Topology &topology, const thunk::Functions *functions)
-        : runtime_(std::move(runtime)), topology_(topology), thunk_(functions ? std::optional(*functions) : std::nullopt) {}
+        : runtime_(std::move(runtime)), topology_(topology),
+          thunk_(functions ? std::optional(*functions) : std::nullopt) {}
     ~User() override {
         if (open_)
             thunk_->hsaKmtCloseKFD();

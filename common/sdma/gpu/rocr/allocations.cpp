@@ -86,8 +86,7 @@ Range Allocations::ask(const void *address) const {
     Range range;
     hsa_amd_pointer_info_t info{};
     info.size = sizeof info;
-    if (!address ||
-        system_.api.hsa_amd_pointer_info(address, &info, nullptr, nullptr, nullptr) != HSA_STATUS_SUCCESS ||
+    if (!address || system_.api.hsa_amd_pointer_info(address, &info, nullptr, nullptr, nullptr) != HSA_STATUS_SUCCESS ||
         info.type == HSA_EXT_POINTER_TYPE_UNKNOWN)
         return range; // plain host memory; managed memory too, which the host may touch as well
     range.device = system_.device_of(info.agentOwner);

@@ -22,7 +22,8 @@ struct Shape {
     uint16_t workgroup;
 };
 // By gpu::Kernel. Issue and resident: one wave; copy: several waves hide the latency of the links.
-constexpr Shape shapes[] = {{"sdma_issue_kernel.kd", 64}, {"sdma_copy_kernel.kd", 256}, {"sdma_resident_kernel.kd", 64}};
+constexpr Shape shapes[] = {
+    {"sdma_issue_kernel.kd", 64}, {"sdma_copy_kernel.kd", 256}, {"sdma_resident_kernel.kd", 64}};
 
 // System-scope acquire before and release after the kernel: the work record is written by the host,
 // and what the kernel stores is read by engines, peers and the host.
@@ -138,9 +139,9 @@ Status Launcher::open(Device_queue &own, int device) {
         return status;
     uint32_t most = queue_packets;
     system_.api.hsa_agent_get_info(system_.agents[device], HSA_AGENT_INFO_QUEUE_MAX_SIZE, &most);
-    const auto status = system_.api.hsa_queue_create(system_.agents[device], std::min(most, queue_packets),
-                                                     HSA_QUEUE_TYPE_MULTI, queue_error, &own, UINT32_MAX, UINT32_MAX,
-                                                     &own.queue);
+    const auto status =
+        system_.api.hsa_queue_create(system_.agents[device], std::min(most, queue_packets), HSA_QUEUE_TYPE_MULTI,
+                                     queue_error, &own, UINT32_MAX, UINT32_MAX, &own.queue);
     if (status != HSA_STATUS_SUCCESS) {
         own.queue = nullptr;
         return system_.failure("creating a kernel queue", status);
@@ -211,8 +212,7 @@ bool Launcher::create_slots() {
         Slot slot;
         slot.arguments = static_cast<char *>(arguments_) + i * argument_bytes;
         // Polled by us, never slept on: needs none of the few hundred interrupt events of a process.
-        const auto status =
-            system_.api.hsa_amd_signal_create(0, 0, nullptr, HSA_AMD_SIGNAL_AMD_GPU_ONLY, &slot.signal);
+        const auto status = system_.api.hsa_amd_signal_create(0, 0, nullptr, HSA_AMD_SIGNAL_AMD_GPU_ONLY, &slot.signal);
         if (status != HSA_STATUS_SUCCESS) {
             system_.failure("creating a signal", status);
             break;

@@ -122,9 +122,7 @@ Status Rocr_runtime::pin(void *address, size_t bytes, void *&device_address) {
     return status == HSA_STATUS_SUCCESS ? Status::ok : system_.failure("pinning host memory", status);
 }
 
-void Rocr_runtime::unpin(void *address) {
-    check("unpinning host memory", system_.api.hsa_amd_memory_unlock(address));
-}
+void Rocr_runtime::unpin(void *address) { check("unpinning host memory", system_.api.hsa_amd_memory_unlock(address)); }
 
 void *Rocr_runtime::allocate_shared(size_t bytes) {
     void *memory = system_.allocate(system_.host_pool, bytes);

@@ -81,15 +81,13 @@ void add_gpu(System &system, hsa_agent_t agent) {
     Device device;
     uint32_t location = 0, domain = 0;
     device.target = target_of_isa(isa_of(system.api, agent));
-    const auto pool =
-        choose_pool(global_pools(system.api, agent),
-                    {global_flag_extended_scope_fine_grained, HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_FINE_GRAINED,
-                     HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_COARSE_GRAINED});
-    const bool usable = get(HSA_AMD_AGENT_INFO_BDFID, location) && get(HSA_AMD_AGENT_INFO_DOMAIN, domain) &&
-                        get(HSA_AMD_AGENT_INFO_DRIVER_NODE_ID, device.node) &&
-                        get(HSA_AGENT_INFO_WAVEFRONT_SIZE, device.wave_lanes) &&
-                        get(HSA_AMD_AGENT_INFO_COMPUTE_UNIT_COUNT, device.workgroups) && !device.target.empty() &&
-                        pool.handle != 0;
+    const auto pool = choose_pool(global_pools(system.api, agent), {global_flag_extended_scope_fine_grained,
+                                                                    HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_FINE_GRAINED,
+                                                                    HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_COARSE_GRAINED});
+    const bool usable =
+        get(HSA_AMD_AGENT_INFO_BDFID, location) && get(HSA_AMD_AGENT_INFO_DOMAIN, domain) &&
+        get(HSA_AMD_AGENT_INFO_DRIVER_NODE_ID, device.node) && get(HSA_AGENT_INFO_WAVEFRONT_SIZE, device.wave_lanes) &&
+        get(HSA_AMD_AGENT_INFO_COMPUTE_UNIT_COUNT, device.workgroups) && !device.target.empty() && pool.handle != 0;
     if (!usable) {
         log(0, "a GPU without PCI address, instruction set or memory pool is ignored (target \"%s\", location 0x%x)",
             device.target.c_str(), location);

@@ -17,10 +17,10 @@ struct System {
 
     const Api api;
     std::vector<Device> devices;
-    std::vector<hsa_agent_t> agents;                  // of each device
-    std::vector<hsa_amd_memory_pool_t> device_pools;  // of each device: its finest-grained memory
-    hsa_amd_memory_pool_t host_pool{};                // fine-grained host memory
-    hsa_amd_memory_pool_t kernarg_pool{};             // host memory for kernel arguments
+    std::vector<hsa_agent_t> agents;                 // of each device
+    std::vector<hsa_amd_memory_pool_t> device_pools; // of each device: its finest-grained memory
+    hsa_amd_memory_pool_t host_pool{};               // fine-grained host memory
+    hsa_amd_memory_pool_t kernarg_pool{};            // host memory for kernel arguments
     hsa_agent_t host_agent{};
     bool host_atomics = false; // every GPU's link to host memory carries 64-bit atomics
 
