@@ -12,6 +12,7 @@ check_program() {
 
 for program in $(make_variable TESTS); do
     short=${program#test/}
-    register "${short%_test}" 120 check_program "$program"
+    short=${short%.*}
+    register "${short%_test}" 300 check_program "$program"
 done
 unset program short
