@@ -8,8 +8,8 @@
 
 #include <hsa/amd_hsa_kernel_code.h>
 
-#include "test/simnode/simnode.hpp"
 #include "idle.hpp"
+#include "test/simnode/simnode.hpp"
 
 namespace simnode {
 namespace {
@@ -52,7 +52,8 @@ public:
     void copy(uint64_t destination, uint64_t source, uint64_t bytes) const {
         need("source", source, bytes);
         need("destination", destination, bytes);
-        memmove(at<void>(destination), at<void>(source), bytes);
+        if (bytes)
+            memmove(at<void>(destination), at<void>(source), bytes);
     }
 
 private:
@@ -161,10 +162,14 @@ void stream_wait(const Launch &launch) {
     uint64_t all = word ? 0xffffffff : ~uint64_t{0}, wanted = launch(2) & all, mask = launch(4) & all;
     auto holds = [&](uint64_t value) {
         switch (launch(3)) {
-        case 0: return (value & mask) >= wanted;
-        case 1: return (value & mask) == wanted;
-        case 2: return (value & mask & wanted) != 0;
-        default: return ((value | wanted) & mask) != mask; // NOR
+        case 0:
+            return (value & mask) >= wanted;
+        case 1:
+            return (value & mask) == wanted;
+        case 2:
+            return (value & mask & wanted) != 0;
+        default:
+            return ((value | wanted) & mask) != mask; // NOR
         }
     };
     auto load = [&] {

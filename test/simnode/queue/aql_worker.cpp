@@ -13,12 +13,12 @@
 #include <hsa/hsa.h>
 #include <hsa/hsa_ext_amd.h>
 
-#include "test/simnode/simnode.hpp"
 #include "amd_kernels.hpp"
 #include "code_object.hpp"
 #include "executor.hpp"
 #include "idle.hpp"
 #include "report.hpp"
+#include "test/simnode/simnode.hpp"
 #include "twin_runner.hpp"
 
 namespace simnode {
@@ -162,10 +162,14 @@ private:
         wait([&] {
             int64_t value = load_signal(signal) & packet.mask;
             switch (packet.cond) {
-            case HSA_SIGNAL_CONDITION_EQ: return value == packet.value;
-            case HSA_SIGNAL_CONDITION_NE: return value != packet.value;
-            case HSA_SIGNAL_CONDITION_LT: return value < packet.value;
-            default: return value >= packet.value;
+            case HSA_SIGNAL_CONDITION_EQ:
+                return value == packet.value;
+            case HSA_SIGNAL_CONDITION_NE:
+                return value != packet.value;
+            case HSA_SIGNAL_CONDITION_LT:
+                return value < packet.value;
+            default:
+                return value >= packet.value;
             }
         });
         return "";
@@ -180,8 +184,9 @@ private:
         auto kernarg = reinterpret_cast<uintptr_t>(packet.kernarg_address);
         if (kernarg && !accessible(queue_.gpu, kernarg, 8))
             return "kernel arguments are not accessible to the gpu";
-        Dispatch launch{queue_.gpu, {grid[0], grid[1], grid[2]}, reinterpret_cast<const uint8_t *>(kernarg),
-                        [this] { return bell_.stopped(); }};
+        Dispatch launch{queue_.gpu, {grid[0], grid[1], grid[2]}, reinterpret_cast<const uint8_t *>(kernarg), [this] {
+                            return bell_.stopped();
+                        }};
         std::string error;
         if (Served served = run_rocr_kernel(packet.kernel_object, launch, error); served != Served::unknown) {
             record("DISPATCH rocr blit");
@@ -240,7 +245,9 @@ private:
         set_event(event);
     }
 
-    std::string name() const { return "gpu=" + std::to_string(queue_.gpu) + " queue=" + std::to_string(queue_.queue_id); }
+    std::string name() const {
+        return "gpu=" + std::to_string(queue_.gpu) + " queue=" + std::to_string(queue_.queue_id);
+    }
 
     void record(const std::string &what) {
         if (tracing())

@@ -53,7 +53,8 @@ public:
         for (uint64_t i = 0; symbols && names && i < count; i++) {
             if (symbols[i].st_value != offset || symbols[i].st_name >= strings)
                 continue;
-            std::string name(names + symbols[i].st_name, strnlen(names + symbols[i].st_name, strings - symbols[i].st_name));
+            std::string name(names + symbols[i].st_name,
+                             strnlen(names + symbols[i].st_name, strings - symbols[i].st_name));
             if (name.size() > 3 && name.compare(name.size() - 3, 3, ".kd") == 0)
                 return name;
         }

@@ -25,6 +25,7 @@ std::string find_kernel(unsigned gpu, uint64_t kernel_object, Kernel &kernel);
 
 // The explicit arguments of the kernel with this descriptor symbol ("name.kd") in a code object's
 // metadata (msgpack, as in note NT_AMDGPU_METADATA). False if malformed or not there.
-bool parse_arguments(const uint8_t *metadata, size_t bytes, const std::string &symbol, std::vector<Argument> &arguments);
+bool parse_arguments(const uint8_t *metadata, size_t bytes, const std::string &symbol,
+                     std::vector<Argument> &arguments);
 
 } // namespace simnode

@@ -7,8 +7,8 @@
 #include <cstring>
 #include <ctime>
 
-#include "test/simnode/simnode.hpp"
 #include "idle.hpp"
+#include "test/simnode/simnode.hpp"
 
 namespace simnode {
 namespace {
@@ -22,19 +22,45 @@ template <typename T> void update(const Packet &packet) {
     unsigned base = sizeof(T) == 8 ? 0x20 : 0;
     do {
         switch ((packet.function & ~0x40u) - base) {
-        case 0x07: value = operand; break;
-        case 0x08: value = old == static_cast<T>(packet.compare) ? operand : old; break;
-        case 0x0f: value = old + operand; break;
-        case 0x10: value = old - operand; break;
-        case 0x11: value = static_cast<Signed>(operand) < static_cast<Signed>(old) ? operand : old; break;
-        case 0x12: value = std::min(old, operand); break;
-        case 0x13: value = static_cast<Signed>(operand) > static_cast<Signed>(old) ? operand : old; break;
-        case 0x14: value = std::max(old, operand); break;
-        case 0x15: value = old & operand; break;
-        case 0x16: value = old | operand; break;
-        case 0x17: value = old ^ operand; break;
-        case 0x18: value = old >= operand ? 0 : old + 1; break;                    // INC wraps at the operand
-        default: value = old == 0 || old > operand ? operand : old - 1; break;     // DEC
+        case 0x07:
+            value = operand;
+            break;
+        case 0x08:
+            value = old == static_cast<T>(packet.compare) ? operand : old;
+            break;
+        case 0x0f:
+            value = old + operand;
+            break;
+        case 0x10:
+            value = old - operand;
+            break;
+        case 0x11:
+            value = static_cast<Signed>(operand) < static_cast<Signed>(old) ? operand : old;
+            break;
+        case 0x12:
+            value = std::min(old, operand);
+            break;
+        case 0x13:
+            value = static_cast<Signed>(operand) > static_cast<Signed>(old) ? operand : old;
+            break;
+        case 0x14:
+            value = std::max(old, operand);
+            break;
+        case 0x15:
+            value = old & operand;
+            break;
+        case 0x16:
+            value = old | operand;
+            break;
+        case 0x17:
+            value = old ^ operand;
+            break;
+        case 0x18:
+            value = old >= operand ? 0 : old + 1;
+            break; // INC wraps at the operand
+        default:
+            value = old == 0 || old > operand ? operand : old - 1;
+            break; // DEC
         }
     } while (!__atomic_compare_exchange_n(word, &old, value, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED));
 }
@@ -43,13 +69,20 @@ bool holds(const Packet &packet) {
     uint32_t value = __atomic_load_n(at<uint32_t>(packet.address), __ATOMIC_ACQUIRE) & packet.mask;
     uint32_t reference = static_cast<uint32_t>(packet.data);
     switch (packet.function) {
-    case 0: return true;
-    case 1: return value < reference;
-    case 2: return value <= reference;
-    case 3: return value == reference;
-    case 4: return value != reference;
-    case 5: return value >= reference;
-    default: return value > reference;
+    case 0:
+        return true;
+    case 1:
+        return value < reference;
+    case 2:
+        return value <= reference;
+    case 3:
+        return value == reference;
+    case 4:
+        return value != reference;
+    case 5:
+        return value >= reference;
+    default:
+        return value > reference;
     }
 }
 

@@ -9,8 +9,8 @@
 #include <sched.h>
 #include <unistd.h>
 
-#include "test/simnode/simnode.hpp"
 #include "simnode_api.h"
+#include "test/simnode/simnode.hpp"
 
 namespace simnode {
 namespace {

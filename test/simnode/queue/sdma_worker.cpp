@@ -12,11 +12,11 @@
 #include <unistd.h>
 #include <vector>
 
-#include "test/simnode/simnode.hpp"
 #include "executor.hpp"
 #include "idle.hpp"
 #include "packet.hpp"
 #include "report.hpp"
+#include "test/simnode/simnode.hpp"
 
 namespace simnode {
 namespace {
@@ -66,11 +66,11 @@ private:
     Executor executor_;
     int64_t stall_at_;
     int64_t packets_ = 0;
-    bool hung_ = false; // the worker's thread, until it is joined
-    uint64_t fetched_ = 0;           // bytes consumed
-    uint64_t bound_ = 0;             // the doorbell as last accepted
-    uint64_t written_ = 0;           // the write pointer as last seen
-    std::vector<uint32_t> packet_;   // fetched copy: the producer may reuse the ring behind the read pointer
+    bool hung_ = false;            // the worker's thread, until it is joined
+    uint64_t fetched_ = 0;         // bytes consumed
+    uint64_t bound_ = 0;           // the doorbell as last accepted
+    uint64_t written_ = 0;         // the write pointer as last seen
+    std::vector<uint32_t> packet_; // fetched copy: the producer may reuse the ring behind the read pointer
     std::thread thread_;
 
     void run() {
@@ -108,8 +108,9 @@ private:
             snprintf(text, sizeof text, "doorbell 0x%" PRIx64 " is past the write pointer 0x%" PRIx64, doorbell,
                      written);
         else if (doorbell - fetched_ > queue_.bytes)
-            snprintf(text, sizeof text, "doorbell 0x%" PRIx64 " is more than the ring ahead of the read pointer 0x%" PRIx64,
-                     doorbell, fetched_);
+            snprintf(text, sizeof text,
+                     "doorbell 0x%" PRIx64 " is more than the ring ahead of the read pointer 0x%" PRIx64, doorbell,
+                     fetched_);
         else if (doorbell % 4)
             snprintf(text, sizeof text, "doorbell 0x%" PRIx64 " is not in whole dwords", doorbell);
         if (*text) {

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * What the simulated libhsakmt.so.1 offers tests beside the thunk calls; find it by dlsym, a real
- * thunk has none of it. Thread-safe. */
+ * thunk has none of it. Thread-safe.
+ *
+ * A program whose own kernels are to run on the simulated node exports (-export-dynamic) for each
+ *     void sdma_twin_<kernel name>(const void *kernarg);
+ * which is called for every lane. */
 #ifndef SDMA_SIMNODE_API_H
 #define SDMA_SIMNODE_API_H
 
@@ -27,6 +31,10 @@ __attribute__((visibility("default"))) void sdma_simnode_counts(struct sdma_simn
 
 /* Chaos from `seed` on (0: off) for all queues of this process, from their next packet. */
 __attribute__((visibility("default"))) void sdma_simnode_reseed(uint64_t seed);
+
+/* Inside a twin: the lane that runs (kernels/twin.h). */
+struct sdma_twin_position;
+__attribute__((visibility("default"))) struct sdma_twin_position *sdma_simnode_position(void);
 
 #ifdef __cplusplus
 }

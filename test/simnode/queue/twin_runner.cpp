@@ -11,9 +11,10 @@
 #include <ucontext.h>
 #include <vector>
 
-#include "kernels/twin.h"
-#include "test/simnode/simnode.hpp"
 #include "idle.hpp"
+#include "kernels/twin.h"
+#include "simnode_api.h"
+#include "test/simnode/simnode.hpp"
 
 #if defined(__SANITIZE_THREAD__)
 #include <sanitizer/tsan_interface.h>
@@ -228,3 +229,7 @@ bool run_twin(Twin twin, const void *kernarg, uint64_t grid, uint32_t workgroup,
 }
 
 } // namespace simnode
+
+struct sdma_twin_position *sdma_simnode_position(void) {
+    return sdma_twin_here;
+}

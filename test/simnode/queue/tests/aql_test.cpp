@@ -214,7 +214,8 @@ protected:
 TEST_F(Blit, CopyAligned) {
     uint64_t from = memory.address(8192), to = memory.address(16384);
     memset(memory.data() + 8192, 0x5a, 100);
-    EXPECT_TRUE(run(dispatch(32, 12, {from, to, from + 4, to + 4, from + 8, to + 8, from + 96, to + 96, from + 99, to + 99})));
+    EXPECT_TRUE(
+        run(dispatch(32, 12, {from, to, from + 4, to + 4, from + 8, to + 8, from + 96, to + 96, from + 99, to + 99})));
     EXPECT_EQ(memory.data()[16384 + 98], 0x5a);
     EXPECT_EQ(memory.data()[16384 + 99], 0);
 }
@@ -236,7 +237,7 @@ TEST_F(Blit, Fill) {
 
 TEST_F(Blit, UnknownKernelAborts) {
     testing::FLAGS_gtest_death_test_style = "threadsafe";
-    EXPECT_DEATH(run(dispatch(100, 100, {})), "unknown kernel without a code object");
+    EXPECT_DEATH(run(dispatch(100, 100, {0})), "unknown kernel without a code object");
 }
 
 TEST_F(Blit, InaccessibleMemoryAborts) {
@@ -335,15 +336,15 @@ std::string text(const std::string &value) { return static_cast<char>(0xa0 | val
 TEST(Metadata, Arguments) {
     std::string argument1 = "\x84" + text(".name") + text("src") + text(".offset") + '\0' + text(".size") + "\x08" +
                             text(".value_kind") + text("global_buffer");
-    std::string argument2 = "\x83" + text(".offset") + "\xcd\x01\x02" + text(".size") + "\x04" + text(".value_kind") +
-                            text("by_value");
-    std::string hidden = "\x83" + text(".offset") + "\x10" + text(".size") + "\x08" + text(".value_kind") +
-                         text("hidden_none");
-    std::string kernel = "\x82" + text(".symbol") + text("k.kd") + text(".args") + "\x93" + argument1 + argument2 +
-                         hidden;
+    std::string argument2 =
+        "\x83" + text(".offset") + "\xcd\x01\x02" + text(".size") + "\x04" + text(".value_kind") + text("by_value");
+    std::string hidden =
+        "\x83" + text(".offset") + "\x10" + text(".size") + "\x08" + text(".value_kind") + text("hidden_none");
+    std::string kernel =
+        "\x82" + text(".symbol") + text("k.kd") + text(".args") + "\x93" + argument1 + argument2 + hidden;
     std::string other = "\x81" + text(".symbol") + text("other.kd");
-    std::string all = "\x82" + text("amdhsa.version") + "\x92\x01\xc0" + text("amdhsa.kernels") + "\x92" + other +
-                      kernel;
+    std::string all =
+        "\x82" + text("amdhsa.version") + "\x92\x01\xc0" + text("amdhsa.kernels") + "\x92" + other + kernel;
     auto data = reinterpret_cast<const uint8_t *>(all.data());
     std::vector<Argument> arguments;
     ASSERT_TRUE(parse_arguments(data, all.size(), "k.kd", arguments));

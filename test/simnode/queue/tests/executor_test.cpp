@@ -101,14 +101,28 @@ TEST_F(Execute, Atomics) {
         uint32_t operation;
         uint64_t old, operand, compare, expected;
     } const cases[] = {
-        {0x2f, 5, 1, 0, 6},       {0x2f, 1, ~uint64_t{0}, 0, 0}, {0x6f, 0xffffffff, 1, 0, 0x100000000},
-        {0x30, 5, 7, 0, ~uint64_t{1}}, {0x27, 5, 9, 0, 9},       {0x28, 5, 9, 5, 9},
-        {0x28, 5, 9, 6, 5},       {0x31, 5, ~uint64_t{0}, 0, ~uint64_t{0}}, {0x32, 5, ~uint64_t{0}, 0, 5},
-        {0x33, 5, ~uint64_t{0}, 0, 5}, {0x34, 5, 9, 0, 9},       {0x35, 6, 3, 0, 2},
-        {0x36, 6, 3, 0, 7},       {0x37, 6, 3, 0, 5},            {0x38, 6, 6, 0, 0},
-        {0x38, 5, 6, 0, 6},       {0x39, 0, 6, 0, 6},            {0x39, 4, 6, 0, 3},
-        {0x0f, 0xffffffff, 1, 0, 0}, {0x0f, 0x1ffffffff, 1, 0, 0x100000000}, // 32 bits leave the rest
-        {0x10, 3, 1, 0, 2},       {0x08, 3, 4, 3, 4},
+        {0x2f, 5, 1, 0, 6},
+        {0x2f, 1, ~uint64_t{0}, 0, 0},
+        {0x6f, 0xffffffff, 1, 0, 0x100000000},
+        {0x30, 5, 7, 0, ~uint64_t{1}},
+        {0x27, 5, 9, 0, 9},
+        {0x28, 5, 9, 5, 9},
+        {0x28, 5, 9, 6, 5},
+        {0x31, 5, ~uint64_t{0}, 0, ~uint64_t{0}},
+        {0x32, 5, ~uint64_t{0}, 0, 5},
+        {0x33, 5, ~uint64_t{0}, 0, 5},
+        {0x34, 5, 9, 0, 9},
+        {0x35, 6, 3, 0, 2},
+        {0x36, 6, 3, 0, 7},
+        {0x37, 6, 3, 0, 5},
+        {0x38, 6, 6, 0, 0},
+        {0x38, 5, 6, 0, 6},
+        {0x39, 0, 6, 0, 6},
+        {0x39, 4, 6, 0, 3},
+        {0x0f, 0xffffffff, 1, 0, 0},
+        {0x0f, 0x1ffffffff, 1, 0, 0x100000000}, // 32 bits leave the rest
+        {0x10, 3, 1, 0, 2},
+        {0x08, 3, 4, 3, 4},
     };
     for (auto &c : cases) {
         word<uint64_t>(64) = c.old;
@@ -121,9 +135,9 @@ TEST_F(Execute, Poll) {
     struct {
         uint32_t function, value;
         bool passes;
-    } const cases[] = {{0, 3, true},  {1, 6, true},  {1, 7, false}, {2, 7, true},  {2, 8, false}, {3, 7, true},
-                       {3, 8, false}, {4, 8, true},  {4, 7, false}, {5, 7, true},  {5, 6, false}, {6, 8, true},
-                       {6, 7, false}};
+    } const cases[] = {{0, 3, true},  {1, 6, true},  {1, 7, false}, {2, 7, true},  {2, 8, false},
+                       {3, 7, true},  {3, 8, false}, {4, 8, true},  {4, 7, false}, {5, 7, true},
+                       {5, 6, false}, {6, 8, true},  {6, 7, false}};
     for (auto &c : cases) {
         word<uint32_t>(0) = c.value | 0xabc00;
         std::atomic<bool> done{false};
@@ -148,9 +162,7 @@ TEST_F(Execute, Poll) {
     }
 }
 
-TEST_F(Execute, PollGivesUpWhereItMay) {
-    EXPECT_EQ(run({0xb0000008, low(at(0)), high(at(0)), 7, ~0u, 3 << 16}), "");
-}
+TEST_F(Execute, PollGivesUpWhereItMay) { EXPECT_EQ(run({0xb0000008, low(at(0)), high(at(0)), 7, ~0u, 3 << 16}), ""); }
 
 TEST_F(Execute, Inaccessible) {
     uint64_t end = at(1 << 20), inside = at(0);
@@ -185,9 +197,9 @@ TEST_P(Each_seed, PayloadShowsOnlyWithTheSignal) {
     EXPECT_EQ(copy(at(1000), at(0), 100), "");
     EXPECT_EQ(run({2, low(at(2000)), high(at(2000)), 0, 0x22222222}), "");
     EXPECT_EQ(run({0x8000000b, low(at(3000)), high(at(3000)), 0x33333333, 12}), "");
-    EXPECT_EQ(run({6, 1}), "");                                                         // no signal of data
-    EXPECT_EQ(run({0x20d, low(at(4096)), high(at(4096))}), "");                          // nor this
-    EXPECT_EQ(run({0xd0000008, low(at(0)), high(at(0)), 0, ~0u, 0x0fff0004}), "");       // nor this
+    EXPECT_EQ(run({6, 1}), "");                                                    // no signal of data
+    EXPECT_EQ(run({0x20d, low(at(4096)), high(at(4096))}), "");                    // nor this
+    EXPECT_EQ(run({0xd0000008, low(at(0)), high(at(0)), 0, ~0u, 0x0fff0004}), ""); // nor this
     EXPECT_EQ(executor.held(), 3u);
     EXPECT_EQ(memory.data()[1000], 0);
     EXPECT_EQ(word<uint32_t>(2000), 0u);
