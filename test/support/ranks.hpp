@@ -23,7 +23,7 @@
 namespace ranks {
 
 // Generous: sanitizers, few cores, many threads. A test that needs it has failed.
-inline constexpr std::chrono::seconds patience{60};
+inline constexpr std::chrono::seconds patience{30};
 
 // Calls `test` until it is true.
 template <class Test> void until(Test test) {

@@ -1,0 +1,345 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Set-up of teams and the agreement on each call: served on all ranks or declined on all, before
+// any byte moves, however far the ranks are apart.
+#include <fcntl.h>
+
+#include "test/support/ranks.hpp"
+
+using namespace ranks;
+using sdma::params;
+
+namespace {
+
+// ---- set-up --------------------------------------------------------------------------------------
+
+TEST(Set_up, host_only_job_pays_one_exchange_and_nothing_else) {
+    World world(4);
+    world.run_raw([](Rank &rank) {
+        rank.loaded = false;
+        EXPECT_EQ(SDMA_DECLINED, rank.set_up(rank.main, rank.world.board, rank.rank));
+        EXPECT_EQ(SDMA_REASON_no_runtime, rank.main.team->reason());
+        EXPECT_EQ(-1, rank.context->memory().fd());
+        EXPECT_EQ(nullptr, rank.context->memory().open_runtime());
+    });
+    EXPECT_EQ(1u, world.board.exchanges());
+}
+
+TEST(Set_up, a_rank_without_runtime_makes_calls_decline_until_it_has_one) {
+    World world(3);
+    world.run_raw([](Rank &rank) {
+        if (rank.rank == 1)
+            rank.loaded = false;
+        ASSERT_EQ(SDMA_OK, rank.set_up(rank.main, rank.world.board, rank.rank));
+        char host[3 * 16];
+        char *send = rank.gpu->allocate(0, 3 * 16), *recv = rank.gpu->allocate(0, 3 * 16);
+        auto op = rank.start(rank.rank == 1 ? alltoall(host, host, 16) : alltoall(send, recv, 16));
+        EXPECT_EQ(SDMA_DECLINED, Rank::finish(*op));
+        EXPECT_EQ(rank.rank == 1 ? SDMA_REASON_no_runtime : SDMA_REASON_peer_declined, op->reason());
+        rank.loaded = true;
+        rank.world.barrier.wait();
+        EXPECT_EQ(SDMA_OK, checked_alltoall(rank, send, recv, 16, 0));
+        rank.world.barrier.wait();
+    });
+    EXPECT_EQ(2u, world.board.exchanges());
+}
+
+TEST(Set_up, one_rank_is_no_team) {
+    World world(1);
+    world.run_raw([](Rank &rank) {
+        EXPECT_EQ(SDMA_DECLINED, rank.set_up(rank.main, rank.world.board, 0));
+        EXPECT_EQ(SDMA_REASON_single_rank, rank.main.team->reason());
+    });
+    EXPECT_EQ(0u, world.board.exchanges());
+}
+
+// Words of the announcement.
+enum Word { magic, version, slots, boot_id, pid_namespace = 5, pid, start_time, instance, process_fd, team_fd, loaded };
+
+struct Spoil {
+    const char *name;
+    Word word;
+    uint64_t value;
+    sdma_reason_t reason;
+};
+
+class Spoilt : public testing::TestWithParam<Spoil> {};
+
+TEST_P(Spoilt, announcement_switches_the_team_off_on_all_ranks) {
+    World world(3);
+    world.board.spoil = [](int rank, void *message) {
+        if (rank == 2)
+            static_cast<uint64_t *>(message)[GetParam().word] = GetParam().value;
+    };
+    std::atomic<int> with_reason{0};
+    world.run_raw([&](Rank &rank) {
+        EXPECT_EQ(SDMA_DECLINED, rank.set_up(rank.main, rank.world.board, rank.rank));
+        with_reason += rank.main.team->reason() == GetParam().reason;
+        rank.world.barrier.wait();
+    });
+    EXPECT_EQ(3, with_reason);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Announcements, Spoilt,
+    testing::Values(Spoil{"magic", magic, 1, SDMA_REASON_version}, Spoil{"version", version, 77, SDMA_REASON_version},
+                    Spoil{"slots", slots, 3, SDMA_REASON_mismatch},
+                    Spoil{"other_node", boot_id, 5, SDMA_REASON_peer_segment},
+                    Spoil{"pid_namespace", pid_namespace, 5, SDMA_REASON_peer_segment},
+                    Spoil{"pid", pid, 0x7fffffff, SDMA_REASON_peer_segment},
+                    Spoil{"start_time", start_time, 1, SDMA_REASON_peer_segment},
+                    Spoil{"instance", instance, 1u << 30, SDMA_REASON_peer_segment},
+                    Spoil{"process_fd", process_fd, 0, SDMA_REASON_peer_segment},
+                    Spoil{"no_such_fd", team_fd, 99999, SDMA_REASON_peer_segment},
+                    Spoil{"team_fd", team_fd, 1, SDMA_REASON_peer_segment}),
+    [](const auto &info) { return std::string(info.param.name); });
+
+// ---- refusals ------------------------------------------------------------------------------------
+
+struct Refusal {
+    const char *name;
+    sdma_reason_t own;   // of the odd rank
+    sdma_reason_t other; // of all others
+    void (*spoil)(Rank &rank, sdma_desc_t &desc);
+};
+
+char host_memory[4096];
+
+const Refusal refusals[] = {
+    {"host_receive", SDMA_REASON_host_buffer, SDMA_REASON_peer_declined,
+     [](Rank &, sdma_desc_t &desc) { desc.recv = host_memory; }},
+    {"host_send", SDMA_REASON_host_buffer, SDMA_REASON_peer_declined,
+     [](Rank &, sdma_desc_t &desc) { desc.send = host_memory; }},
+    {"pinned_host", SDMA_REASON_host_buffer, SDMA_REASON_peer_declined,
+     [](Rank &rank, sdma_desc_t &desc) {
+         desc.send = rank.gpu->allocate(0, 4096, nullptr, sdma::gpu::Memory_kind::pinned_host);
+     }},
+    {"managed", SDMA_REASON_memory_kind, SDMA_REASON_peer_declined,
+     [](Rank &rank, sdma_desc_t &desc) {
+         desc.recv = rank.gpu->allocate(0, 4096, nullptr, sdma::gpu::Memory_kind::unsupported);
+     }},
+    {"two_gpus", SDMA_REASON_mixed_devices, SDMA_REASON_peer_declined,
+     [](Rank &rank, sdma_desc_t &desc) { desc.send = rank.gpu->allocate(1, 4096); }},
+    {"datatype", SDMA_REASON_datatype, SDMA_REASON_peer_declined,
+     [](Rank &, sdma_desc_t &desc) { desc.refused = SDMA_REASON_datatype; }},
+    {"rectangle", SDMA_REASON_datatype, SDMA_REASON_peer_declined,
+     [](Rank &, sdma_desc_t &desc) { desc.layout = SDMA_RECTANGLE; }},
+    {"unknown_kind", SDMA_REASON_datatype, SDMA_REASON_peer_declined,
+     [](Rank &, sdma_desc_t &desc) { desc.kind = static_cast<sdma_kind_t>(99); }},
+    {"in_place", SDMA_REASON_in_place, SDMA_REASON_peer_declined, [](Rank &, sdma_desc_t &desc) { desc.in_place = 1; }},
+    {"empty", SDMA_REASON_empty, SDMA_REASON_peer_declined, [](Rank &, sdma_desc_t &desc) { desc.block_bytes = 0; }},
+    {"beyond_the_end", SDMA_REASON_too_large, SDMA_REASON_peer_declined,
+     [](Rank &, sdma_desc_t &desc) { desc.block_bytes = 4096 / 3 + 1; }},
+    {"overflow", SDMA_REASON_too_large, SDMA_REASON_peer_declined,
+     [](Rank &, sdma_desc_t &desc) { desc.block_bytes = SIZE_MAX / 2; }},
+    {"null", SDMA_REASON_host_buffer, SDMA_REASON_peer_declined, [](Rank &, sdma_desc_t &desc) { desc.recv = nullptr; }},
+    {"size", SDMA_REASON_mismatch, SDMA_REASON_mismatch, [](Rank &, sdma_desc_t &desc) { desc.block_bytes--; }},
+    {"kind", SDMA_REASON_mismatch, SDMA_REASON_mismatch, [](Rank &, sdma_desc_t &desc) { desc.kind = SDMA_ALLGATHER; }},
+    {"pair_size", SDMA_REASON_mismatch, SDMA_REASON_mismatch,
+     [](Rank &, sdma_desc_t &desc) {
+         static const sdma_block_t blocks[3] = {{0, 100}, {200, 99}, {400, 100}};
+         desc.send_blocks = blocks;
+     }},
+    {"pin", SDMA_REASON_pin_failed, SDMA_REASON_peer_declined,
+     [](Rank &rank, sdma_desc_t &) { rank.gpu->faults.fail_pin = true; }},
+    {"attach", SDMA_REASON_attach_failed, SDMA_REASON_attach_failed,
+     [](Rank &rank, sdma_desc_t &) { rank.gpu->faults.fail_attach = true; }},
+};
+
+class Refused : public testing::TestWithParam<std::tuple<Refusal, int>> {};
+
+TEST_P(Refused, on_all_ranks_before_any_byte_moves_and_the_next_call_is_served) {
+    const auto &[refusal, odd] = GetParam();
+    World world(3, 2);
+    world.run([&](Rank &rank) {
+        char *send = rank.gpu->allocate(0, 4096), *recv = rank.gpu->allocate(0, 4096);
+        memset(recv, 0x44, 4096);
+        sdma_desc_t desc = alltoall(send, recv, 100);
+        if (rank.rank == odd)
+            refusal.spoil(rank, desc);
+        auto op = rank.start(desc);
+        EXPECT_EQ(SDMA_DECLINED, Rank::finish(*op));
+        EXPECT_EQ(rank.rank == odd ? refusal.own : refusal.other, op->reason()) << sdma_reason_name(op->reason());
+        rank.world.barrier.wait();
+        for (size_t i = 0; i < 4096; i++)
+            ASSERT_EQ(0x44, recv[i]);
+        rank.gpu->faults.fail_pin = rank.gpu->faults.fail_attach = false;
+        for (uint64_t round = 0; round < 20; round++) // all slots once
+            EXPECT_EQ(SDMA_OK, checked_alltoall(rank, send, recv, 100, round));
+    });
+}
+
+INSTANTIATE_TEST_SUITE_P(Calls, Refused, testing::Combine(testing::ValuesIn(refusals), testing::Values(0, 2)),
+                         [](const auto &info) {
+                             return std::string(std::get<0>(info.param).name) + "_of_" +
+                                    std::to_string(std::get<1>(info.param));
+                         });
+
+TEST(Calls, the_switch_declines_on_all_ranks) {
+    World world(2);
+    const uint64_t before = counter("declined_disabled");
+    world.run([&](Rank &rank) {
+        char *memory = rank.gpu->allocate(0, 64);
+        EXPECT_EQ(SDMA_OK, rank.run(allgather(memory, memory + 8, 8)));
+        rank.world.barrier.wait();
+        params().enable = false;
+        rank.world.barrier.wait();
+        EXPECT_EQ(SDMA_DECLINED, rank.run(allgather(memory, memory + 8, 8)));
+        rank.world.barrier.wait();
+        params().enable = true;
+        rank.world.barrier.wait();
+        EXPECT_EQ(SDMA_OK, rank.run(allgather(memory, memory + 8, 8)));
+    });
+    EXPECT_EQ(before + 2, counter("declined_disabled"));
+}
+
+// ---- slots ---------------------------------------------------------------------------------------
+
+TEST(Slots, a_rank_runs_ahead_as_far_as_there_are_slots) {
+    With slots(params().slots, 3);
+    World world(2);
+    world.run([&](Rank &rank) {
+        std::vector<std::unique_ptr<sdma::op::Op>> ops;
+        const auto start = [&] { ops.push_back(rank.start(alltoall(host_memory, host_memory, 8))); };
+        if (rank.rank == 0) {
+            for (int i = 0; i < 4; i++)
+                start();
+            for (int i = 0; i < 3; i++)
+                EXPECT_EQ(SDMA_DECLINED, ops[static_cast<size_t>(i)]->test());
+            for (int i = 0; i < 1000; i++)
+                EXPECT_EQ(SDMA_PENDING, ops[3]->test()) << "the slot was reused before the peer was done with it";
+        }
+        rank.world.barrier.wait();
+        if (rank.rank == 1) {
+            start();
+            EXPECT_EQ(SDMA_DECLINED, ops[0]->test());
+        }
+        rank.world.barrier.wait();
+        if (rank.rank == 0)
+            EXPECT_EQ(SDMA_DECLINED, ops[3]->test());
+        else
+            for (int i = 0; i < 3; i++) {
+                start();
+                EXPECT_EQ(SDMA_DECLINED, Rank::finish(*ops.back()));
+            }
+    });
+}
+
+TEST(Slots, thousand_calls_with_a_slow_rank) {
+    World world(3);
+    world.run([&](Rank &rank) {
+        char *send = rank.gpu->allocate(0, 300), *recv = rank.gpu->allocate(0, 300);
+        for (uint64_t round = 0; round < 1000; round++) {
+            if (rank.rank == 2 && round % 50 == 0)
+                for (int i = 0; i < 200; i++)
+                    std::this_thread::yield();
+            sdma_desc_t desc = alltoall(send, recv, round % 7 == 0 ? 0 : 100);
+            if (round % 3 == 0 && rank.rank == static_cast<int>(round / 3 % 3))
+                desc.send = host_memory;
+            const bool served = round % 7 != 0 && round % 3 != 0;
+            if (served)
+                EXPECT_EQ(SDMA_OK, checked_alltoall(rank, send, recv, 100, round));
+            else
+                EXPECT_EQ(SDMA_DECLINED, rank.run(desc));
+        }
+    });
+}
+
+// A fast peer's next operation must not complete this one in the place of a slow peer.
+TEST(Slots, arrivals_of_the_next_operation_count_for_that_one_only) {
+    With loadstore(params().loadstore_max, 0);
+    World world(3);
+    world.run([&](Rank &rank) {
+        constexpr size_t bytes = 64, all = 3 * bytes;
+        char *send = rank.gpu->allocate(0, 2 * all), *recv = rank.gpu->allocate(0, 2 * all);
+        for (uint64_t round = 0; round < 3; round++)
+            ASSERT_EQ(SDMA_OK, checked_alltoall(rank, send, recv, bytes, round)); // no verdicts from here on
+        memset(send, 0x77, 2 * all);
+        memset(recv, 0, 2 * all);
+        rank.world.barrier.wait();
+        auto first = rank.start(alltoall(send, recv, bytes));
+        auto second = rank.start(alltoall(send + all, recv + all, bytes));
+        rank.world.barrier.wait();
+        // Rank 2 has offered both and does no more.
+        if (rank.rank == 1)
+            for (int i = 0; i < 20000; i++) {
+                EXPECT_EQ(SDMA_PENDING, first->test()) << "done without the data of rank 2";
+                EXPECT_EQ(SDMA_PENDING, second->test());
+                std::this_thread::yield();
+            }
+        rank.world.barrier.wait(); // both of rank 1 are on their way
+        if (rank.rank == 0)
+            for (int i = 0; i < 20000; i++) {
+                EXPECT_EQ(SDMA_PENDING, first->test()) << "done without the data of rank 2";
+                EXPECT_EQ(SDMA_PENDING, second->test());
+                std::this_thread::yield();
+            }
+        rank.world.barrier.wait();
+        EXPECT_EQ(SDMA_OK, Rank::finish(*first));
+        EXPECT_EQ(SDMA_OK, Rank::finish(*second));
+        for (size_t i = 0; i < 2 * all; i++)
+            EXPECT_EQ(0x77, recv[i]);
+    });
+}
+
+TEST(Teams, two_in_crossed_order) {
+    World world(4);
+    Board board(4);
+    world.run([&](Rank &rank) {
+        Team other;
+        ASSERT_EQ(SDMA_OK, rank.set_up(other, board, rank.size - 1 - rank.rank)); // ranks in reverse
+        char *send = rank.gpu->allocate(0, 800), *recv = rank.gpu->allocate(0, 800);
+        for (int round = 0; round < 50; round++) {
+            memset(send, round, 800);
+            memset(recv, 0x55, 800);
+            Team &one = rank.rank % 2 ? rank.main : other, &two = rank.rank % 2 ? other : rank.main;
+            const auto half = [&](const Team &team) { return &team == &rank.main ? 0 : 400; };
+            auto first = rank.start(one, alltoall(send + half(one), recv + half(one), 100));
+            auto second = rank.start(two, alltoall(send + half(two), recv + half(two), 100));
+            // The caller's progress tests all that is active.
+            until([&] { return (first->test() != SDMA_PENDING) & (second->test() != SDMA_PENDING); });
+            EXPECT_EQ(SDMA_OK, first->test());
+            EXPECT_EQ(SDMA_OK, second->test());
+            for (size_t i = 0; i < 800; i++)
+                ASSERT_EQ(round, recv[i]);
+            rank.world.barrier.wait();
+        }
+        rank.world.barrier.wait();
+        rank.take_down(other);
+    });
+}
+
+TEST(Teams, thousand_of_them_leave_nothing) {
+    World world(2);
+    const auto open_files = [] {
+        size_t files = 0;
+        for (int fd = 0; fd < 4096; fd++)
+            files += fcntl(fd, F_GETFD) >= 0;
+        return files;
+    };
+    std::vector<std::unique_ptr<Board>> boards;
+    for (int i = 0; i < 1000; i++)
+        boards.push_back(std::make_unique<Board>(2));
+    size_t files = 0;
+    world.run([&](Rank &rank) {
+        char *send = rank.gpu->allocate(0, 64), *recv = rank.gpu->allocate(0, 64);
+        for (size_t i = 0; i < boards.size(); i++) {
+            Team team;
+            ASSERT_EQ(SDMA_OK, rank.set_up(team, *boards[i], rank.rank));
+            auto op = rank.start(team, alltoall(send, recv, 32));
+            EXPECT_EQ(SDMA_OK, Rank::finish(*op));
+            op.reset();
+            rank.take_down(team);
+            rank.world.barrier.wait();
+            if (rank.rank == 0 && i == 10)
+                files = open_files();
+            if (rank.rank == 0 && i == 990) {
+                EXPECT_EQ(files, open_files());
+            }
+            rank.world.barrier.wait();
+        }
+        EXPECT_EQ(0, rank.gpu->pins());
+    });
+}
+
+} // namespace
