@@ -47,3 +47,5 @@ test_unit_issue_signal_first_LDADD = libsdmatest.la
 test_unit_issue_two_reservations_SOURCES = $(issue_explore_sources)
 test_unit_issue_two_reservations_CPPFLAGS = $(AM_CPPFLAGS) -DSDMA_TEST_BUILD -DSDMA_MUTANT_TWO_RESERVATIONS
 test_unit_issue_two_reservations_LDADD = libsdmatest.la
+
+include test/stress/local.mk
