@@ -46,12 +46,13 @@ public:
             must(hipMemcpy(to, from, bytes, hipMemcpyDefault), "hipMemcpy");
         }
     }
-    // The GPU of this process: ranks are dealt round.
-    void select(int rank) {
+    // The GPU of this process: ranks are dealt round. False: there is none.
+    bool select(int rank) {
         int count = 0;
         if (alloc_ == nullptr && hipGetDeviceCount(&count) == hipSuccess && count > 0) {
             must(hipSetDevice(rank % count), "hipSetDevice");
         }
+        return alloc_ != nullptr || count > 0;
     }
 
 private:
