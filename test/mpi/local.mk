@@ -47,6 +47,8 @@ test_mpi_realloc_LDADD = $(MPI_DEVICE_LDADD)
 endif
 
 # A stand-in for libmpisdma, to run and to measure the component alone: LD_PRELOAD it.
+dist_check_SCRIPTS += test/mpi/glue.sh
+TESTS += test/mpi/glue.sh
 check_LTLIBRARIES += libstandin.la
 libstandin_la_SOURCES = test/support/standin_sdma.c common/sdma/sdma.h
 libstandin_la_CFLAGS = $(AM_CFLAGS) -fvisibility=hidden
