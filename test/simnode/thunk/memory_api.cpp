@@ -18,6 +18,9 @@ using namespace simnode;
 
 namespace {
 
+// Flags of later releases, for ROCr's virtual-memory API, which needs DMA-BUF.
+constexpr uint32_t no_address = 1u << 18, only_address = 1u << 19;
+
 uint64_t address_of(const void *pointer) { return reinterpret_cast<uint64_t>(pointer); }
 
 // Present in this process: what get_user_pages would find.
@@ -54,6 +57,8 @@ HSAKMT_STATUS allocate(uint32_t node, size_t bytes, size_t alignment, HsaMemFlag
         return HSAKMT_STATUS_INVALID_PARAMETER;
     if (node > options().gpus)
         return HSAKMT_STATUS_INVALID_NODE_UNIT;
+    if (flags.Value & (no_address | only_address))
+        return HSAKMT_STATUS_NOT_SUPPORTED;
     Block block;
     block.bytes = bytes;
     block.node = node;

@@ -7,6 +7,7 @@
 
 #include "test/simnode/simnode.hpp"
 #include "test/simnode/thunk/memory.hpp"
+#include "test/simnode/thunk/model.hpp"
 #include "test/simnode/thunk/node.hpp"
 
 using namespace simnode;
@@ -62,13 +63,29 @@ HSAKMT_STATUS hsaKmtSetXNACKMode(HSAint32 enable) {
     return enable ? HSAKMT_STATUS_NOT_SUPPORTED : HSAKMT_STATUS_SUCCESS;
 }
 
-// ROCm 6: only needed to be there, and not null.
+// Of ROCm 6: only needed to be there, and not null.
 HSAKMT_STATUS hsaKmtGetAMDGPUDeviceHandle(HSAuint32 node, void **handle) {
     if (!is_gpu_node(node) || !handle)
         return HSAKMT_STATUS_INVALID_NODE_UNIT;
     static char devices[64];
     *handle = &devices[node];
     return HSAKMT_STATUS_SUCCESS;
+}
+
+// Of libdrm_amdgpu, which ROCm 6 asks about the handle above. It finds this one, since ROCr lists
+// libhsakmt before libdrm_amdgpu. Filled is what ROCr looks at: the start of libdrm's structure.
+struct amdgpu_gpu_info_start {
+    uint32_t asic_id, chip_rev, chip_external_rev, family_id;
+    uint64_t ids_flags, max_engine_clk, max_memory_clk;
+};
+int amdgpu_query_gpu_info(void *, amdgpu_gpu_info_start *info);
+int amdgpu_query_gpu_info(void *, amdgpu_gpu_info_start *info) {
+    Gpu_model model;
+    find_model(options().gfx, model);
+    *info = {};
+    info->asic_id = model.device_id;
+    info->family_id = model.family;
+    return 0;
 }
 
 } // extern "C"
