@@ -3,8 +3,9 @@
 // NVIDIA GPUs. The application's primary contexts are used and kept, none is started: a device
 // whose context is not active yet holds none of its buffers.
 //
-// CUDA tells nobody when memory is freed, so on_free() never calls its hook. Memory is identified
-// by the driver's buffer number instead, which is never used twice in a process.
+// A generation is the driver's buffer number, which is never used twice in a process. CUDA tells
+// nobody when memory is freed: the hook of on_free() is called late, see exports.hpp.
+#include <atomic>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -12,6 +13,7 @@
 
 #include "../../base/base.hpp"
 #include "../platform.hpp"
+#include "exports.hpp"
 #include "launcher.hpp"
 #include "stream.hpp"
 
@@ -50,7 +52,7 @@ public:
     // Not over the bus, by the driver's attribute for native atomics on host memory.
     bool host_atomics() const override { return false; }
     Status copy(void *dst, const void *src, size_t bytes) override;
-    void on_free(std::function<void(void *, uint64_t)>) override {}
+    void on_free(std::function<void(void *, uint64_t)> hook) override { exports_.on_free(std::move(hook)); }
 
 private:
     // What is opened on a device at its first use. A runtime lives as long as the process.
@@ -71,7 +73,9 @@ private:
     std::vector<Device> devices_;
     std::vector<CUdevice> handles_;
     std::vector<std::unique_ptr<Gpu>> gpus_;
-    std::mutex mutex_;                       // guards gpus_' first uses and what follows
+    std::mutex mutex_; // guards gpus_' first uses and what follows
+    std::atomic<uint32_t> classified_{0};
+    Exports exports_{driver_};
     std::map<const void *, CUcontext> made_; // attached and device memory -> where
 };
 
@@ -139,6 +143,9 @@ CUcontext Cuda_runtime::forget(const void *address) {
 }
 
 Range Cuda_runtime::classify(const void *address) {
+    constexpr uint32_t classified_per_look = 8;
+    if (++classified_ % classified_per_look == 0)
+        exports_.look();
     CUmemorytype type{};
     int device = -1;
     CUdeviceptr start = 0;
@@ -185,8 +192,10 @@ Status Cuda_runtime::export_memory(void *base, size_t, Handle &handle) {
     const Use_context use(driver_, current);
     const Status status =
         driver_.status("export memory", driver_.cuIpcGetMemHandle(&ipc, reinterpret_cast<CUdeviceptr>(base)));
-    if (status == Status::ok)
-        std::memcpy(handle.words.data(), &ipc, sizeof ipc);
+    if (status != Status::ok)
+        return status;
+    std::memcpy(handle.words.data(), &ipc, sizeof ipc);
+    exports_.add(base);
     return status;
 }
 
