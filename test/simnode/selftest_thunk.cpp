@@ -121,8 +121,8 @@ void test_registration() {
     CHECK(seen != segment);
     static_cast<uint32_t *>(segment)[2000] = 77;
     CHECK(seen[2000] == 77);
-    for (const void *pointer : {static_cast<const void *>(static_cast<char *>(segment) + 5000),
-                                static_cast<const void *>(seen + 1250)}) {
+    for (const void *pointer :
+         {static_cast<const void *>(static_cast<char *>(segment) + 5000), static_cast<const void *>(seen + 1250)}) {
         HsaPointerInfo info;
         CHECK(hsaKmtQueryPointerInfo(pointer, &info) == HSAKMT_STATUS_SUCCESS);
         CHECK(info.Type == HSA_POINTER_REGISTERED_USER && info.NMappedNodes == gpus && info.SizeInBytes == bytes);
@@ -268,6 +268,22 @@ void test_events() {
         CHECK(hsaKmtDestroyEvent(event) == HSAKMT_STATUS_SUCCESS);
 }
 
+// A child of fork gets nothing and takes nothing.
+void test_fork() {
+    void *memory = allocate_mapped(1, mebibyte);
+    const pid_t child = fork();
+    REQUIRE(child >= 0);
+    if (child == 0) {
+        const bool refused = !allocate(1, 4096) && hsaKmtFreeMemory(memory, mebibyte) != HSAKMT_STATUS_SUCCESS &&
+                             hsaKmtOpenKFD() != HSAKMT_STATUS_KERNEL_ALREADY_OPENED;
+        _exit(refused ? 0 : 1);
+    }
+    int status = -1;
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
+    CHECK(available(1) == vram - mebibyte);
+    release(memory, mebibyte);
+}
+
 constexpr size_t ring_bytes = 64 << 10;
 
 HSAKMT_STATUS create(uint32_t node, uint32_t engine, void *ring, size_t bytes, HsaQueueResource &queue) {
@@ -333,8 +349,9 @@ void test_queue_runs(HSA_QUEUE_TYPE type) {
     const auto address = [&](size_t word) { return reinterpret_cast<uint64_t>(data + word); };
     const auto low = [&](size_t word) { return static_cast<uint32_t>(address(word)); };
     const auto high = [&](size_t word) { return static_cast<uint32_t>(address(word) >> 32); };
-    const uint32_t packets[] = {1, 3, 0, low(0), high(0), low(1000), high(1000), // linear copy of 4 bytes
-                                5, low(2000), high(2000), 77};                   // fence
+    const uint32_t packets[] = {1,       3,         0,          low(0),
+                                high(0), low(1000), high(1000),      // linear copy of 4 bytes
+                                5,       low(2000), high(2000), 77}; // fence
     memcpy(ring, packets, sizeof packets);
     __atomic_store_n(queue.Queue_write_ptr_aql, sizeof packets, __ATOMIC_RELEASE);
     __atomic_store_n(queue.Queue_DoorBell_aql, sizeof packets, __ATOMIC_RELEASE);
@@ -365,6 +382,7 @@ int main(int argc, char **argv) {
     test_sharing(false);
     test_sharing(true);
     test_killed_owner();
+    test_fork();
     test_events();
     test_rings();
     test_slots();

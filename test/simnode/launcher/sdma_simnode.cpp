@@ -135,10 +135,11 @@ struct Command {
 
 // Empty, or why the command line cannot be used.
 std::string parse(int argc, char **argv, Command &command) {
-    const option long_options[] = {{"gpus", required_argument, nullptr, 'g'}, {"gfx", required_argument, nullptr, 'x'},
-                                   {"vram", required_argument, nullptr, 'v'}, {"chaos", required_argument, nullptr, 'c'},
-                                   {"fault", required_argument, nullptr, 'f'}, {"trace", required_argument, nullptr, 't'},
-                                   {"help", no_argument, nullptr, 'h'},        {nullptr, 0, nullptr, 0}};
+    const option long_options[] = {
+        {"gpus", required_argument, nullptr, 'g'},  {"gfx", required_argument, nullptr, 'x'},
+        {"vram", required_argument, nullptr, 'v'},  {"chaos", required_argument, nullptr, 'c'},
+        {"fault", required_argument, nullptr, 'f'}, {"trace", required_argument, nullptr, 't'},
+        {"help", no_argument, nullptr, 'h'},        {nullptr, 0, nullptr, 0}};
     simnode::Options &options = command.options;
     simnode::Gpu_model model;
     char *end = nullptr;

@@ -51,21 +51,22 @@ void write_link(const fs::path &node, unsigned number, unsigned from, unsigned t
         engines = recommended_engines(model, from - 1, to - 1, options.gpus);
     else if (from > 0)
         engines = recommended_host_engines(model);
-    write(node / "io_links" / std::to_string(number) / "properties", Properties()
-                                                                         .add("type", peers ? link_xgmi : link_pcie)
-                                                                         .add("version_major", 0)
-                                                                         .add("version_minor", 0)
-                                                                         .add("node_from", from)
-                                                                         .add("node_to", to)
-                                                                         .add("weight", peers ? weight_xgmi : weight_pcie)
-                                                                         .add("min_latency", 0)
-                                                                         .add("max_latency", 0)
-                                                                         .add("min_bandwidth", peers ? 50000 : 32000)
-                                                                         .add("max_bandwidth", peers ? 50000 : 32000)
-                                                                         .add("recommended_transfer_size", 0)
-                                                                         .add("recommended_sdma_engine_id_mask", engines)
-                                                                         .add("flags", 1)
-                                                                         .text());
+    write(node / "io_links" / std::to_string(number) / "properties",
+          Properties()
+              .add("type", peers ? link_xgmi : link_pcie)
+              .add("version_major", 0)
+              .add("version_minor", 0)
+              .add("node_from", from)
+              .add("node_to", to)
+              .add("weight", peers ? weight_xgmi : weight_pcie)
+              .add("min_latency", 0)
+              .add("max_latency", 0)
+              .add("min_bandwidth", peers ? 50000 : 32000)
+              .add("max_bandwidth", peers ? 50000 : 32000)
+              .add("recommended_transfer_size", 0)
+              .add("recommended_sdma_engine_id_mask", engines)
+              .add("flags", 1)
+              .text());
 }
 
 void write_node(const fs::path &nodes, unsigned number, const Options &options, const Gpu_model &model) {

@@ -124,6 +124,8 @@ void add_block(Block block) {
 }
 
 bool with_block(uint64_t address, bool inside, const std::function<void(Block &)> &use) {
+    if (forked())
+        return false;
     const std::unique_lock lock(tables.mutex);
     Block *block = find(address, inside);
     if (block)
@@ -132,6 +134,8 @@ bool with_block(uint64_t address, bool inside, const std::function<void(Block &)
 }
 
 bool with_registration(uint64_t address, size_t bytes, const std::function<void(Block &)> &use) {
+    if (forked())
+        return false;
     const std::unique_lock lock(tables.mutex);
     for (auto [range, end] = tables.registered.equal_range(address); range != end; ++range) {
         if (range->second.bytes == bytes) {

@@ -30,10 +30,10 @@ struct Block {
     uint32_t node = 0; // where the memory is
     HsaMemFlags flags{};
     int fd = -1;
-    uint32_t object = 0; // charge on the GPU, 0: none
+    uint32_t object = 0;        // charge on the GPU, 0: none
     uint32_t mapped = 0;        // bit per GPU
     uint32_t registered_to = 0; // bit per GPU that a map without a list is for; 0: all
-    uint64_t alias = 0; // of a registered range: the GPUs' address of `base`, if it is another one
+    uint64_t alias = 0;         // of a registered range: the GPUs' address of `base`, if it is another one
     unsigned registrations = 0, mappings = 0; // of a registered range
     void *user_data = nullptr;
     std::vector<uint32_t> mapped_nodes; // as pointer queries report them
@@ -62,7 +62,8 @@ void *make_internal(size_t bytes, uint32_t mapped);
 void add_block(Block block);
 
 // Run `use` on the block that starts at, or (with `inside`) contains, the address (the CPU's, or a
-// GPU's of a registered range) under the table's lock. False if there is none. Of several registered ranges the one registered last is meant.
+// GPU's of a registered range) under the table's lock. False if there is none. Of several registered ranges the one
+// registered last is meant.
 bool with_block(uint64_t address, bool inside, const std::function<void(Block &)> &use);
 
 // The same for the registered range of exactly this start and size.

@@ -53,6 +53,8 @@ HSAKMT_STATUS gpu_mask(uint64_t count, const HSAuint32 *nodes, uint32_t &mask) {
 }
 
 HSAKMT_STATUS allocate(uint32_t node, size_t bytes, size_t alignment, HsaMemFlags flags, void **address) {
+    if (forked())
+        return HSAKMT_STATUS_KERNEL_IO_CHANNEL_NOT_OPENED;
     if (!address || bytes == 0 || bytes % 4096 != 0)
         return HSAKMT_STATUS_INVALID_PARAMETER;
     if (node > options().gpus)
@@ -128,11 +130,12 @@ HSAKMT_STATUS register_range(void *pointer, size_t bytes, uint32_t gpus, HsaMemF
 HSAKMT_STATUS map(void *pointer, size_t bytes, HSAuint64 *alternate, const uint32_t *listed) {
     const uint64_t address = address_of(pointer);
     uint64_t gpu_address = address;
-    const bool known = with_registration(address, bytes, [&](Block &block) {
-                           ++block.mappings;
-                           gpu_address = block.gpu_base();
-                           set_mapped(block, block.registered_to ? block.registered_to : all_gpus());
-                       }) ||
+    const bool known = with_registration(address, bytes,
+                                         [&](Block &block) {
+                                             ++block.mappings;
+                                             gpu_address = block.gpu_base();
+                                             set_mapped(block, block.registered_to ? block.registered_to : all_gpus());
+                                         }) ||
                        with_block(address, true, [&](Block &block) {
                            const uint32_t registered = block.registered_to ? block.registered_to : all_gpus();
                            const uint32_t wanted = listed ? *listed : registered;
@@ -161,6 +164,8 @@ HSAKMT_STATUS hsaKmtAllocMemoryAlign(HSAuint32 node, HSAuint64 bytes, HSAuint64 
 }
 
 HSAKMT_STATUS hsaKmtFreeMemory(void *pointer, HSAuint64 bytes) {
+    if (forked())
+        return HSAKMT_STATUS_KERNEL_IO_CHANNEL_NOT_OPENED;
     HSAKMT_STATUS status = HSAKMT_STATUS_SUCCESS;
     const bool known = with_block(address_of(pointer), false, [&](const Block &block) {
         if (block.kind != Block_kind::allocated && block.kind != Block_kind::scratch) {
@@ -177,6 +182,8 @@ HSAKMT_STATUS hsaKmtFreeMemory(void *pointer, HSAuint64 bytes) {
 }
 
 HSAKMT_STATUS hsaKmtAvailableMemory(HSAuint32 node, HSAuint64 *bytes) {
+    if (forked())
+        return HSAKMT_STATUS_KERNEL_IO_CHANNEL_NOT_OPENED;
     if (!is_gpu_node(node) || !bytes)
         return HSAKMT_STATUS_INVALID_NODE_UNIT;
     *bytes = available(gpu_of(node));
@@ -196,6 +203,8 @@ HSAKMT_STATUS hsaKmtRegisterMemoryToNodes(void *pointer, HSAuint64 bytes, HSAuin
 }
 
 HSAKMT_STATUS hsaKmtDeregisterMemory(void *pointer) {
+    if (forked())
+        return HSAKMT_STATUS_KERNEL_IO_CHANNEL_NOT_OPENED;
     bool remove = false;
     // Part of our own memory, or all of it, may have been registered: nothing is to be undone then.
     const bool known = with_block(address_of(pointer), false,

@@ -19,7 +19,7 @@ struct Known {
 
 // Engines as the driver reports them: MI250X 2 + 3 per die, MI300X-class 2 + 14.
 constexpr Known known[] = {
-    {"gfx908", 0x738c, 141, 120, 1, 6},  {"gfx90a", 0x7408, 141, 110, 1, 3}, {"gfx940", 0x74a0, 141, 228, 6, 14},
+    {"gfx908", 0x738c, 141, 120, 1, 6},  {"gfx90a", 0x7408, 141, 110, 1, 3},  {"gfx940", 0x74a0, 141, 228, 6, 14},
     {"gfx942", 0x74a1, 141, 304, 8, 14}, {"gfx950", 0x75a0, 141, 256, 8, 14},
 };
 

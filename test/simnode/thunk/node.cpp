@@ -10,6 +10,7 @@
 #include <unordered_map>
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -32,7 +33,7 @@ struct Row {
 };
 
 struct Table {
-    uint32_t rows_used; // rows at or above this were never used
+    uint32_t rows_used;                                        // rows at or above this were never used
     uint16_t slots[most_gpus][most_engines][slots_per_engine]; // seat + 1, or 0
     Row rows[most_rows];
 };
@@ -41,6 +42,7 @@ std::mutex mutex_;
 int file = -1;
 unsigned seat;
 Table *table;
+std::atomic<bool> is_forked{false};
 auto &own_holds = *new std::unordered_map<uint32_t, unsigned>;
 
 bool record_lock(int command, short type, off_t byte, struct flock &lock) {
@@ -149,6 +151,7 @@ bool take_seat() {
         return false;
     }
     table = static_cast<Table *>(mapped);
+    pthread_atfork(nullptr, nullptr, [] { is_forked = true; });
     for (seat = 0; seat < most_seats; ++seat) {
         struct flock lock;
         if (record_lock(F_SETLK, F_WRLCK, 1 + seat, lock)) {
@@ -165,8 +168,10 @@ bool take_seat() {
 
 bool join_node() {
     static const bool joined = take_seat();
-    return joined;
+    return joined && !forked();
 }
+
+bool forked() { return is_forked; }
 
 uint32_t charge(unsigned gpu, size_t bytes) {
     Guard guard;

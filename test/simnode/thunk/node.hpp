@@ -17,6 +17,9 @@ namespace simnode {
 // Take a seat, once per process. False if the process was not started by sdma_simnode or all seats
 // are taken; the reason was logged.
 bool join_node();
+// In a child of fork, which has neither seat nor worker threads: as with a real thunk, calls fail, and
+// what the parent holds is not touched.
+bool forked();
 
 // Bytes of GPU memory, charged to `gpu` until the last process that holds the object has dropped it.
 // The object's id, or 0 when the GPU has not that much left.

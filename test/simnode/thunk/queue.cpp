@@ -23,7 +23,7 @@ constexpr int queue_sdma_by_engine_id = 6;
 
 constexpr unsigned doorbells_per_gpu = 1024;
 constexpr unsigned first_aql_doorbell = most_engines * slots_per_engine; // SDMA ones are fixed by engine and slot
-constexpr size_t pointer_spacing = 4096; // read and write pointer: a page each
+constexpr size_t pointer_spacing = 4096;                                 // read and write pointer: a page each
 
 struct Queue {
     uint64_t id = 0;
@@ -175,8 +175,9 @@ void give_back(Queue &queue) {
         queues.aql_used[queue.gpu][queue.doorbell_index] = false;
 }
 
-HSAKMT_STATUS create(uint32_t node, int type, unsigned engine, void *ring, uint64_t bytes,
-                     HsaQueueResource *resource) {
+HSAKMT_STATUS create(uint32_t node, int type, unsigned engine, void *ring, uint64_t bytes, HsaQueueResource *resource) {
+    if (forked())
+        return HSAKMT_STATUS_KERNEL_IO_CHANNEL_NOT_OPENED;
     if (!is_gpu_node(node))
         return HSAKMT_STATUS_INVALID_NODE_UNIT;
     const bool aql = type == HSA_QUEUE_COMPUTE_AQL;
@@ -232,6 +233,8 @@ HSAKMT_STATUS hsaKmtCreateQueueExt(HSAuint32 node, HSA_QUEUE_TYPE type, HSAuint3
 // A share of 0 takes the queue off the hardware, any other puts it back.
 HSAKMT_STATUS hsaKmtUpdateQueue(HSA_QUEUEID id, HSAuint32 percentage, HSA_QUEUE_PRIORITY, void *, HSAuint64,
                                 HsaEvent *) {
+    if (forked())
+        return HSAKMT_STATUS_KERNEL_IO_CHANNEL_NOT_OPENED;
     const std::lock_guard lock(queues.mutex);
     const auto found = queues.all.find(id);
     if (found == queues.all.end())
@@ -245,6 +248,8 @@ HSAKMT_STATUS hsaKmtUpdateQueue(HSA_QUEUEID id, HSAuint32 percentage, HSA_QUEUE_
 }
 
 HSAKMT_STATUS hsaKmtDestroyQueue(HSA_QUEUEID id) {
+    if (forked())
+        return HSAKMT_STATUS_KERNEL_IO_CHANNEL_NOT_OPENED;
     std::unique_ptr<Queue> queue;
     {
         const std::lock_guard lock(queues.mutex);

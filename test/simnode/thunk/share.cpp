@@ -65,6 +65,8 @@ int open_shared(const Handle &handle) {
 }
 
 HSAKMT_STATUS import(const HsaSharedMemoryHandle *words, uint32_t gpus, void **address, HSAuint64 *bytes) {
+    if (forked())
+        return HSAKMT_STATUS_KERNEL_IO_CHANNEL_NOT_OPENED;
     if (!words || !address || !bytes)
         return HSAKMT_STATUS_INVALID_PARAMETER;
     if (refused()) {
@@ -125,10 +127,10 @@ HSAKMT_STATUS hsaKmtShareMemory(void *pointer, HSAuint64 bytes, HsaSharedMemoryH
             status = HSAKMT_STATUS_INVALID_PARAMETER; // whole allocations only
             return;
         }
-        const Handle handle = {handle_magic, static_cast<uint32_t>(getpid()),
-                               static_cast<uint32_t>(block.fd), block.object,
-                               static_cast<uint32_t>(block.bytes / 4096), block.node | block.flags.Value << 5,
-                               {0, 0}};
+        const Handle handle = {
+            handle_magic, static_cast<uint32_t>(getpid()),           static_cast<uint32_t>(block.fd),
+            block.object, static_cast<uint32_t>(block.bytes / 4096), block.node | block.flags.Value << 5,
+            {0, 0}};
         memcpy(words, &handle, sizeof handle);
     });
     return known ? status : HSAKMT_STATUS_INVALID_PARAMETER;
