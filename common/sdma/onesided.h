@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * One-sided operations of libmpisdma: put and get on memory of another process of this node.
+ *
+ * Model
+ *   memory  a range of this process that peers may read and write. Its key is plain bytes that
+ *           travel by any means; a key from a peer is untrusted and checked.
+ *   line    to one peer process (also to this one). Operations posted on a line are numbered
+ *           1, 2, 3, ... and complete by number:
+ *             local(n)   the origin buffers of all operations up to n may be used again
+ *             done(n)    their effects are visible at the target (puts) or here (gets)
+ *           The numbers move only in sdma_line_progress. fence: what is posted later takes effect
+ *           after what was posted before. Without it, operations of a line have no order.
+ *   remote  a peer's memory as seen through a line: mapped at attach, given back at detach.
+ *
+ *   own = sdma_address();  line = sdma_line_open(peer's address);  remote = sdma_remote_attach(key)
+ *   sdma_put ...  sdma_put ...  sdma_line_push  ->  sdma_line_progress until done >= number
+ *
+ * Any number of operations may be outstanding: a full ring answers SDMA_PENDING ("progress, then
+ * post again"), never an error. Targets run no code. Nothing blocks.
+ *
+ * Threads: any thread may use any line; calls on one line must not overlap.
+ */
+#ifndef SDMA_ONESIDED_H
+#define SDMA_ONESIDED_H
+
+#include "sdma.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct sdma_memory sdma_memory_t;
+typedef struct sdma_remote sdma_remote_t;
+typedef struct sdma_line sdma_line_t;
+
+typedef struct sdma_address { uint64_t words[12]; } sdma_address_t; /* a process of this node */
+typedef struct sdma_key { uint64_t words[8]; } sdma_key_t;          /* a registered range of one */
+
+/* This process's address. SDMA_DECLINED (with the reason) if no segment can be made. */
+SDMA_API sdma_status_t sdma_address(sdma_address_t *address, sdma_reason_t *reason);
+
+/* Register [base, base + bytes): device memory (exported), pinned or plain host memory (pinned here;
+ * `exportable` 0 = only as origin of own operations). Idempotent per allocation; counted.
+ * SDMA_DECLINED with the reason: unsupported kind, export refused. */
+SDMA_API sdma_status_t sdma_memory_register(void *base, size_t bytes, int exportable, sdma_memory_t **memory,
+                                            sdma_reason_t *reason);
+/* Only for exportable memory. */
+SDMA_API void sdma_memory_key(const sdma_memory_t *memory, sdma_key_t *key);
+/* No operation uses it any more. Peers' mappings are retired: they drop them at their next progress. */
+SDMA_API void sdma_memory_release(sdma_memory_t *memory);
+
+/* SDMA_DECLINED: not on this node, gone, another version, segment malformed. */
+SDMA_API sdma_status_t sdma_line_open(const sdma_address_t *peer, sdma_line_t **line, sdma_reason_t *reason);
+/* Drops what was not issued, waits for what engines have (bounded by the hardware timeout). */
+SDMA_API void sdma_line_close(sdma_line_t *line);
+/* 1 while the peer process lives (a zombie does not). */
+SDMA_API int sdma_line_alive(sdma_line_t *line);
+
+/* SDMA_DECLINED: attach refused, retired, malformed key: soft, never fatal. */
+SDMA_API sdma_status_t sdma_remote_attach(sdma_line_t *line, const sdma_key_t *key, sdma_remote_t **remote,
+                                          sdma_reason_t *reason);
+SDMA_API void sdma_remote_detach(sdma_remote_t *remote);
+
+/* Post. `offset` counts from the registered base; out of range is SDMA_ERROR. `local` may be any memory
+ * that this process registered or the runtime knows; unknown host memory is pinned for the operation.
+ * SDMA_OK: *number is the operation's; 0 bytes: OK at once, *number = the last posted.
+ * SDMA_PENDING: no room now. SDMA_DECLINED: this pair of memories cannot be served. SDMA_ERROR: line is broken. */
+SDMA_API sdma_status_t sdma_put(sdma_line_t *line, const void *local, sdma_remote_t *remote, size_t offset,
+                                size_t bytes, uint64_t *number);
+SDMA_API sdma_status_t sdma_get(sdma_line_t *line, void *local, sdma_remote_t *remote, size_t offset, size_t bytes,
+                                uint64_t *number);
+/* A rectangle: `rows` rows of `row_bytes`, pitches in bytes on both sides. */
+typedef struct sdma_rectangle { size_t rows, row_bytes, local_pitch, remote_pitch; } sdma_rectangle_t;
+SDMA_API sdma_status_t sdma_put_rectangle(sdma_line_t *line, const void *local, sdma_remote_t *remote, size_t offset,
+                                          const sdma_rectangle_t *rectangle, uint64_t *number);
+SDMA_API sdma_status_t sdma_get_rectangle(sdma_line_t *line, void *local, sdma_remote_t *remote, size_t offset,
+                                          const sdma_rectangle_t *rectangle, uint64_t *number);
+/* Put, then store `value` at the 8-byte aligned `signal_offset` of `remote` after the data: one operation. */
+SDMA_API sdma_status_t sdma_put_signal(sdma_line_t *line, const void *local, sdma_remote_t *remote, size_t offset,
+                                       size_t bytes, size_t signal_offset, uint64_t value, uint64_t *number);
+
+/* Everything posted becomes visible to the engines: one doorbell for many operations. */
+SDMA_API sdma_status_t sdma_line_push(sdma_line_t *line);
+/* Later operations take effect after earlier ones. */
+SDMA_API sdma_status_t sdma_line_fence(sdma_line_t *line);
+/* Moves the numbers; includes a push. SDMA_ERROR once the line is broken (peer gone, hardware fault):
+ * then every number counts as reached and later posts answer SDMA_ERROR. */
+SDMA_API sdma_status_t sdma_line_progress(sdma_line_t *line);
+SDMA_API uint64_t sdma_line_posted(const sdma_line_t *line);
+SDMA_API uint64_t sdma_line_local(const sdma_line_t *line);
+SDMA_API uint64_t sdma_line_done(const sdma_line_t *line);
+
+/* Sleep support: an event descriptor (eventfd) that becomes readable when a line of this process
+ * moved after sdma_event_arm. arm answers SDMA_PENDING if something moved already (do not sleep). */
+SDMA_API int sdma_event_fd(void);
+SDMA_API sdma_status_t sdma_event_arm(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
