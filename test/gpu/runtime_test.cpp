@@ -262,6 +262,7 @@ TEST(Nvidia, issue_kernel_feeds_the_proxy) {
     engine::Engines engines(gpu);
     const gpu::Pci_address own = gpu->devices()[0].pci, other{0xffff, 1, 2, 0};
     auto *words = static_cast<uint64_t *>(gpu->allocate_shared(8192));
+    uint64_t value = 41; // signal words only grow
     for (const size_t count : {1, 2, 12, 60})
         for (const auto kind : {SDMA_SIGNAL_FENCE, SDMA_SIGNAL_ATOMIC}) {
             sdma_reason_t reason;
@@ -273,6 +274,7 @@ TEST(Nvidia, issue_kernel_feeds_the_proxy) {
             const uint64_t rings[] = {reinterpret_cast<uint64_t>(queues[0]->ring),
                                       reinterpret_cast<uint64_t>(queues[1]->ring)};
             Pieces pieces(count);
+            std::fill(words, words + 1024, value++);
             std::vector<plan::Peer> peers;
             for (size_t i = 0; i < count; i++) {
                 const size_t sizes[] = {299000, 1, 65537, 4096};
@@ -280,8 +282,7 @@ TEST(Nvidia, issue_kernel_feeds_the_proxy) {
                 peer.queue = i % 2;
                 peer.arrival = reinterpret_cast<uint64_t>(&words[2 * i]);
                 peer.departure = reinterpret_cast<uint64_t>(&words[2 * i + 1]);
-                words[2 * i] = words[2 * i + 1] = 41;
-                peer.arrival_value = peer.departure_value = 42;
+                peer.arrival_value = peer.departure_value = value;
                 peers.push_back(peer);
             }
             plan::Operation operation;
@@ -298,7 +299,7 @@ TEST(Nvidia, issue_kernel_feeds_the_proxy) {
             EXPECT_EQ(record.work->status, SDMA_WORK_ISSUED);
             EXPECT_TRUE(within_seconds(10, [&] {
                 for (size_t i = 0; i < 2 * count; i++)
-                    if (__atomic_load_n(&words[i], __ATOMIC_ACQUIRE) != 42)
+                    if (__atomic_load_n(&words[i], __ATOMIC_ACQUIRE) != value)
                         return false;
                 return true;
             }));
