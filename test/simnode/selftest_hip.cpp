@@ -99,6 +99,17 @@ void test_streams() {
         HIP(hipEventSynchronize(event));
         CHECK(memcmp(back, sent.data(), bytes) == 0);
     }
+    std::vector<uint8_t> registered(bytes); // private memory, not aligned
+    HIP(hipHostRegister(registered.data(), bytes, hipHostRegisterDefault));
+    HIP(hipMemcpyAsync(registered.data(), memory, bytes, hipMemcpyDeviceToHost, stream));
+    HIP(hipStreamSynchronize(stream));
+    CHECK(registered == sent);
+    registered[0] ^= 1;
+    HIP(hipMemcpyAsync(memory, registered.data(), bytes, hipMemcpyHostToDevice, stream));
+    HIP(hipMemcpyAsync(back, memory, bytes, hipMemcpyDeviceToHost, stream));
+    HIP(hipStreamSynchronize(stream));
+    CHECK(memcmp(back, registered.data(), bytes) == 0);
+    HIP(hipHostUnregister(registered.data()));
     HIP(hipFree(memory));
     HIP(hipHostFree(pinned));
     HIP(hipEventDestroy(event));

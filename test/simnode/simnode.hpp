@@ -38,6 +38,10 @@ void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 // True if every byte is mapped to `gpu` (device memory, registered host memory, an attachment).
 bool accessible(unsigned gpu, uint64_t address, size_t bytes);
+// Where the CPU finds what the GPUs know by `gpu_address`. The same, except in registered memory that
+// cannot be mapped twice (private memory of the application): the GPUs' address of that is one that no
+// CPU access goes through, a kernel's twin neither.
+uint64_t cpu_address(uint64_t gpu_address);
 // What hsaKmtSetEvent does for a signal that has a mailbox: wake its waiters.
 void set_event(uint32_t event_id);
 

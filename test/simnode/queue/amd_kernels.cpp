@@ -14,7 +14,9 @@
 namespace simnode {
 namespace {
 
-template <typename T> T *at(uint64_t address) { return reinterpret_cast<T *>(static_cast<uintptr_t>(address)); }
+template <typename T> T *at(uint64_t address) {
+    return reinterpret_cast<T *>(static_cast<uintptr_t>(cpu_address(address)));
+}
 
 struct Fault_error {
     std::string text;

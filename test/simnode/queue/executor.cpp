@@ -13,7 +13,9 @@
 namespace simnode {
 namespace {
 
-template <typename T> T *at(uint64_t address) { return reinterpret_cast<T *>(static_cast<uintptr_t>(address)); }
+template <typename T> T *at(uint64_t address) {
+    return reinterpret_cast<T *>(static_cast<uintptr_t>(cpu_address(address)));
+}
 
 template <typename T> void update(const Packet &packet) {
     using Signed = std::make_signed_t<T>;

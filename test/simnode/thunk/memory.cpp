@@ -2,6 +2,7 @@
 #include "test/simnode/thunk/memory.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <map>
 #include <mutex>
 #include <shared_mutex>
@@ -24,6 +25,7 @@ struct Tables {
     std::shared_mutex mutex;
     std::map<uint64_t, Block> memory;          // our own mappings: these never overlap
     std::multimap<uint64_t, Block> registered; // ranges of the application: these may
+    std::atomic<size_t> reserved{0};           // of those, without memory at the GPUs' address
 };
 Tables &tables = *new Tables;
 
@@ -117,10 +119,12 @@ void *make_internal(size_t bytes, uint32_t mapped) {
 void add_block(Block block) {
     const std::unique_lock lock(tables.mutex);
     const uint64_t base = block.base;
-    if (block.kind == Block_kind::registered)
+    if (block.kind == Block_kind::registered) {
+        tables.reserved += block.reserved;
         tables.registered.emplace(base, std::move(block));
-    else
+    } else {
         tables.memory.insert_or_assign(base, std::move(block));
+    }
 }
 
 bool with_block(uint64_t address, bool inside, const std::function<void(Block &)> &use) {
@@ -159,6 +163,7 @@ void remove_block(uint64_t base) {
                    end != tables.registered.begin() && std::prev(end)->first == base) {
             block = std::move(std::prev(end)->second);
             tables.registered.erase(std::prev(end));
+            tables.reserved -= block.reserved;
             if (block.alias)
                 munmap(reinterpret_cast<void *>(block.alias & ~(page - 1)), spanned_pages(block.base, block.bytes));
             return;
@@ -168,6 +173,16 @@ void remove_block(uint64_t base) {
         close(block.fd);
     if (block.object)
         drop(block.object);
+}
+
+uint64_t cpu_address(uint64_t gpu_address) {
+    if (tables.reserved == 0)
+        return gpu_address;
+    const std::shared_lock lock(tables.mutex);
+    for (const auto &[base, block] : tables.registered)
+        if (block.reserved && block.on_gpu(gpu_address))
+            return gpu_address - block.alias + block.base;
+    return gpu_address;
 }
 
 bool accessible(unsigned gpu, uint64_t address, size_t bytes) {

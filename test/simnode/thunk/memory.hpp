@@ -2,8 +2,9 @@
 //
 // The GPU-visible memory of this process. All GPUs use the same address, and for our own memory the
 // CPU does too; that is one memfd per allocation, so that other processes can map it. A registered
-// range has a second address for the GPUs where it can have one, as with a driver without shared
-// virtual memory: who confuses the two is found out, and HIP 5.2 relies on it.
+// range has another address for the GPUs, as with a driver without shared virtual memory: who confuses
+// the two is found out, and HIP 5.2 relies on it. If the range is a shared mapping, that address is
+// good for loads and stores; else it is only reserved, and cpu_address() leads back.
 #pragma once
 
 #include <cstddef>
@@ -30,10 +31,11 @@ struct Block {
     uint32_t node = 0; // where the memory is
     HsaMemFlags flags{};
     int fd = -1;
-    uint32_t object = 0;        // charge on the GPU, 0: none
-    uint32_t mapped = 0;        // bit per GPU
-    uint32_t registered_to = 0; // bit per GPU that a map without a list is for; 0: all
-    uint64_t alias = 0;         // of a registered range: the GPUs' address of `base`, if it is another one
+    uint32_t object = 0;                      // charge on the GPU, 0: none
+    uint32_t mapped = 0;                      // bit per GPU
+    uint32_t registered_to = 0;               // bit per GPU that a map without a list is for; 0: all
+    uint64_t alias = 0;                       // of a registered range: the GPUs' address of `base`
+    bool reserved = false;                    // nothing is mapped at the alias
     unsigned registrations = 0, mappings = 0; // of a registered range
     void *user_data = nullptr;
     std::vector<uint32_t> mapped_nodes; // as pointer queries report them

@@ -35,11 +35,16 @@ bool present(uint64_t address, size_t bytes) {
     return true;
 }
 
-// A second address for the same memory. Only shared mappings can have one; 0 for others.
-uint64_t make_alias(uint64_t address, size_t bytes) {
-    const uint64_t offset = address % 4096;
-    void *alias = mremap(reinterpret_cast<void *>(address - offset), 0, spanned_pages(address, bytes), MREMAP_MAYMOVE);
-    return alias == MAP_FAILED ? 0 : address_of(alias) + offset;
+// Give the range another address for the GPUs. Only shared mappings can be mapped twice.
+bool make_alias(Block &block) {
+    const uint64_t offset = block.base % 4096;
+    const size_t bytes = spanned_pages(block.base, block.bytes);
+    void *alias = mremap(reinterpret_cast<void *>(block.base - offset), 0, bytes, MREMAP_MAYMOVE);
+    block.reserved = alias == MAP_FAILED;
+    if (block.reserved)
+        alias = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    block.alias = address_of(alias) + offset;
+    return alias != MAP_FAILED;
 }
 
 HSAKMT_STATUS gpu_mask(uint64_t count, const HSAuint32 *nodes, uint32_t &mask) {
@@ -120,7 +125,8 @@ HSAKMT_STATUS register_range(void *pointer, size_t bytes, uint32_t gpus, HsaMemF
     block.flags = flags;
     block.registered_to = gpus;
     block.registrations = 1;
-    block.alias = make_alias(address, bytes);
+    if (!make_alias(block))
+        return HSAKMT_STATUS_NO_MEMORY;
     add_block(std::move(block));
     return HSAKMT_STATUS_SUCCESS;
 }
