@@ -13,3 +13,5 @@ libmpisdma_la_SOURCES += \
 	common/sdma/gpu/rocr/stream.cpp common/sdma/gpu/rocr/stream.hpp \
 	common/sdma/gpu/rocr/system.cpp common/sdma/gpu/rocr/system.hpp
 endif
+
+include common/sdma/gpu/hip_nvidia/local.mk
