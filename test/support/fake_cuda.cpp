@@ -523,10 +523,53 @@ cudaError_t cudaMemGetInfo(size_t *available, size_t *total) {
             *available -= allocation.bytes;
     return cudaSuccess;
 }
+cudaError_t cudaHostAlloc(void **memory, size_t bytes, unsigned) {
+    activate();
+    return of(cuMemHostAlloc(memory, bytes, 0));
+}
 cudaError_t cudaMallocHost(void **memory, size_t bytes) {
     activate();
     return of(cuMemHostAlloc(memory, bytes, 0));
 }
 cudaError_t cudaFreeHost(void *memory) { return of(cuMemFreeHost(memory)); }
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind, cudaStream_t stream) {
+    activate();
+    return of(cuMemcpyAsync(reinterpret_cast<CUdeviceptr>(to), reinterpret_cast<CUdeviceptr>(from), bytes, stream));
+}
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned) {
+    return of(cuStreamCreateWithPriority(stream, 0, 0));
+}
+cudaError_t cudaStreamDestroy(cudaStream_t stream) { return of(cuStreamDestroy(stream)); }
+cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t *handle, void *memory) {
+    static_assert(sizeof *handle == sizeof(CUipcMemHandle));
+    return of(cuIpcGetMemHandle(reinterpret_cast<CUipcMemHandle *>(handle), reinterpret_cast<CUdeviceptr>(memory)));
+}
+cudaError_t cudaIpcOpenMemHandle(void **memory, cudaIpcMemHandle_t handle, unsigned flags) {
+    activate();
+    CUipcMemHandle driver;
+    std::memcpy(&driver, &handle, sizeof driver);
+    return of(cuIpcOpenMemHandle(reinterpret_cast<CUdeviceptr *>(memory), driver, flags));
+}
+cudaError_t cudaIpcCloseMemHandle(void *memory) {
+    return of(cuIpcCloseMemHandle(reinterpret_cast<CUdeviceptr>(memory)));
+}
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int) {
+    *properties = {};
+    std::strcpy(properties->name, "fake GPU");
+    return cudaSuccess;
+}
+cudaError_t cudaDriverGetVersion(int *version) { return of(cuDriverGetVersion(version)); }
+CUresult cuStreamWriteValue64(CUstream stream, CUdeviceptr address, cuuint64_t value, unsigned) {
+    CUstreamBatchMemOpParams operation{};
+    operation.writeValue.operation = CU_STREAM_MEM_OP_WRITE_VALUE_64;
+    operation.writeValue.address = address;
+    operation.writeValue.value64 = value;
+    return cuStreamBatchMemOp(stream, 1, &operation, 0);
+}
+cudaError_t cudaGetDriverEntryPointByVersion(const char *, void **function, unsigned, unsigned long long,
+                                             cudaDriverEntryPointQueryResult *) {
+    *function = reinterpret_cast<void *>(&cuStreamWriteValue64); // the one that is asked for
+    return cudaSuccess;
+}
 
 } // extern "C"
