@@ -186,4 +186,7 @@ protected:
     std::shared_ptr<gpu::Runtime> runtime;
 };
 
+// The process that --end starts (user_queue_test.cpp).
+int end_main(const char *how);
+
 } // namespace sdma

@@ -349,6 +349,8 @@ TEST_F(Rocr, UnderFaultAttach) {
 int main(int argc, char **argv) {
     if (argc == 4 && std::strcmp(argv[1], "--peer") == 0)
         return sdma::peer_main(argv[2], std::strtoull(argv[3], nullptr, 10));
+    if (argc == 3 && std::strcmp(argv[1], "--end") == 0)
+        return sdma::end_main(argv[2]);
     testing::InitGoogleTest(&argc, argv);
     return RUN_ALL_TESTS();
 }

@@ -3,6 +3,10 @@
 // User-mode SDMA queues: created through the real thunk interface, fed by kernels and by the host.
 // Under sdma_simnode, see rocr_test.sh.
 #include <set>
+#include <string_view>
+
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "common/sdma/engine/thunk.hpp"
 #include "common/sdma/engine/user.hpp"
@@ -133,6 +137,41 @@ TEST_F(User_queue, ParameterAndUserCanSwitchItOff) {
     engines = std::make_unique<engine::Engines>(runtime);
     EXPECT_EQ(queue(0, 1), nullptr);
     EXPECT_EQ(reason, SDMA_REASON_disabled);
+}
+
+// Nobody finalizes: the application shuts ROCr down, or forgets that too, and the process ends with
+// a queue, a kernel queue and a watched allocation alive.
+TEST_F(User_queue, TheProcessMayEndAtAnyTime) {
+    for (const char *how : {"forget", "shut-down", "late-destructor"}) {
+        const pid_t child = fork();
+        if (child == 0) {
+            execl("/proc/self/exe", "end", "--end", how, nullptr);
+            _exit(99);
+        }
+        int status = -1;
+        waitpid(child, &status, 0);
+        EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << how << ": status " << status;
+    }
+}
+
+int end_main(const char *how) {
+    if (application().gpus.size() < 2)
+        return 1;
+    const auto runtime = open();
+    params().engine = "user";
+    static std::unique_ptr<engine::Engines> engines;
+    engines = std::make_unique<engine::Engines>(runtime);
+    sdma_reason_t reason;
+    if (!engines->queue(0, runtime->devices()[1].pci, Producer::device, reason))
+        return 2;
+    if (runtime->classify(allocate(application().vram[0], MiB)).kind != gpu::Memory_kind::device)
+        return 3;
+    const std::string_view way = how;
+    if (way != "late-destructor")
+        engines.release(); // kept by the process
+    if (way != "forget")
+        hsa_shut_down();
+    return 0;
 }
 
 TEST_F(User_queue, UnderFaultSlots) {
