@@ -125,7 +125,7 @@ const Refusal refusals[] = {
     {"rectangle", SDMA_REASON_datatype, SDMA_REASON_peer_declined,
      [](Rank &, sdma_desc_t &desc) { desc.layout = SDMA_RECTANGLE; }},
     {"unknown_kind", SDMA_REASON_datatype, SDMA_REASON_peer_declined,
-     [](Rank &, sdma_desc_t &desc) { desc.kind = static_cast<sdma_kind_t>(99); }},
+     [](Rank &, sdma_desc_t &desc) { desc.kind = static_cast<sdma_kind_t>(3); }},
     {"in_place", SDMA_REASON_in_place, SDMA_REASON_peer_declined, [](Rank &, sdma_desc_t &desc) { desc.in_place = 1; }},
     {"empty", SDMA_REASON_empty, SDMA_REASON_peer_declined, [](Rank &, sdma_desc_t &desc) { desc.block_bytes = 0; }},
     {"beyond_the_end", SDMA_REASON_too_large, SDMA_REASON_peer_declined,

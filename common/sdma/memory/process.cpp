@@ -29,15 +29,15 @@ bool read_entry(const Process_table &table, uint64_t id, uint64_t generation, Ex
     const Table_entry &source = table.entry[id % table_entries];
     if (id == 0 || source.id.load(std::memory_order_acquire) != id)
         return false;
+    // Acquire loads, so that the second look at the id comes after them.
     uint64_t handle[sizeof(gpu::Handle) / sizeof(uint64_t)];
     entry.id = id;
-    entry.generation = source.generation.load(std::memory_order_relaxed);
-    entry.bytes = source.bytes.load(std::memory_order_relaxed);
-    entry.pci = unpack(source.pci.load(std::memory_order_relaxed));
+    entry.generation = source.generation.load(std::memory_order_acquire);
+    entry.bytes = source.bytes.load(std::memory_order_acquire);
+    entry.pci = unpack(source.pci.load(std::memory_order_acquire));
     for (size_t i = 0; i < std::size(handle); i++)
-        handle[i] = source.handle[i].load(std::memory_order_relaxed);
+        handle[i] = source.handle[i].load(std::memory_order_acquire);
     memcpy(entry.handle.words.data(), handle, sizeof handle);
-    std::atomic_thread_fence(std::memory_order_acquire);
     return source.id.load(std::memory_order_relaxed) == id && entry.generation == generation;
 }
 
@@ -95,13 +95,12 @@ sdma_reason_t Registry::insert(const Exported &exported, char *base, Registratio
     const uint64_t id = ++uses_ * table_entries + index;
     uint64_t handle[sizeof(gpu::Handle) / sizeof(uint64_t)];
     memcpy(handle, exported.handle.words.data(), sizeof handle);
-    // A reader that still sees the entry's old id must not take the new fields for its own.
-    std::atomic_thread_fence(std::memory_order_release);
-    entry.generation.store(exported.generation, std::memory_order_relaxed);
-    entry.bytes.store(exported.bytes, std::memory_order_relaxed);
-    entry.pci.store(pack(exported.pci), std::memory_order_relaxed);
+    // Release stores: whoever sees one of them sees that the entry's old id is gone.
+    entry.generation.store(exported.generation, std::memory_order_release);
+    entry.bytes.store(exported.bytes, std::memory_order_release);
+    entry.pci.store(pack(exported.pci), std::memory_order_release);
     for (size_t i = 0; i < std::size(handle); i++)
-        entry.handle[i].store(handle[i], std::memory_order_relaxed);
+        entry.handle[i].store(handle[i], std::memory_order_release);
     entry.id.store(id, std::memory_order_release);
 
     registration = {id, exported.generation, base, exported.bytes};
