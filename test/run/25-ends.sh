@@ -15,7 +15,7 @@ ends_with() {
     TMPDIR=$(mktemp -d)
     export TMPDIR
     expect_failure "$pattern" sdma_simnode --gpus 3 "${options[@]}" -- \
-        mpirun --mca coll sdma -np 3 "$build/test/mpi/faults" operations=2000 "$@"
+        mpirun --mca coll sdma -np 3 "$build/test/mpi/faults" operations=200 "$@"
     rest=$(pgrep -f "$build/test/mpi/faults" || true)
     [ -z "$rest" ] || {
         echo "still running: $rest"
@@ -29,7 +29,7 @@ ends_with() {
     }
 }
 
-rank_is_killed() { ends_with 'process rank 1 .* on signal 9' --fault die,rank=1,at=100 --; }
+rank_is_killed() { ends_with 'process rank 1 .* on signal 9' --fault die,rank=1,at=40 --; }
 rank_exits() { ends_with 'Exit code: *3' -- exit=3 rank=1; }
 
 register ends/killed 60 rank_is_killed

@@ -31,9 +31,9 @@ bench_names_paths() {
 }
 
 info() {
-    expect gfx942 sdma_simnode --gpus 3 --gfx gfx942 -- sdma_info
+    expect 'target: gfx90a' sdma_simnode --gpus 3 -- sdma_info
     expect 'no GPU runtime could be started' sdma_info
-    sdma_simnode --gpus 3 --gfx gfx942 -- sdma_info --json 2>/dev/null | python3 -m json.tool
+    sdma_simnode --gpus 3 -- sdma_info --json 2>/dev/null | python3 -m json.tool
     sdma_info --json 2>/dev/null | python3 -m json.tool
     expect_failure 'unknown argument' sdma_info --yaml
 }
