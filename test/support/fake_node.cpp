@@ -315,6 +315,15 @@ bool Runtime::run_launch() {
 bool Runtime::run_queues() {
     const uint64_t chaos = faults.chaos;
     bool any = false;
+    if (const uint32_t slow = faults.slow_us; slow != 0) {
+        const auto now = std::chrono::steady_clock::now();
+        if (now < next_packet_)
+            return false;
+        next_packet_ = now + std::chrono::microseconds(slow);
+        for (auto &ring : rings_)
+            ring->step(faults);
+        return false;
+    }
     for (auto &ring : rings_) {
         if (chaos != 0) {
             // A few packets of a queue, or none, and then others get a turn.

@@ -29,6 +29,7 @@ struct Faults {
     std::atomic<bool> fail_pin{false};
     std::atomic<bool> no_queues{false};
     std::atomic<bool> no_atomics{false};
+    std::atomic<uint32_t> slow_us{0}; // between packets
     std::atomic<uint64_t> chaos{0}; // seed: packets of the queues in random order, late
 };
 
@@ -130,6 +131,7 @@ private:
     std::vector<std::unique_ptr<Ring>> rings_;
     bool stop_ = false;
     std::mt19937_64 random_;
+    std::chrono::steady_clock::time_point next_packet_;
     std::thread thread_;
 };
 

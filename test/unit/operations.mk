@@ -2,7 +2,8 @@
 # Teams, operations and memory with ranks as threads on a fake node. Linked with engines of their own.
 fake_node = test/support/fake_node.cpp test/support/fake_node.hpp test/support/fake_engines.cpp test/support/ranks.hpp
 
-operation_tests = test/unit/collectives_test test/unit/agreement_test test/unit/memory_test
+operation_tests = test/unit/base_test test/unit/collectives_test test/unit/agreement_test test/unit/memory_test \
+    test/unit/fault_test test/unit/hostile_test
 check_PROGRAMS += $(operation_tests)
 TESTS += $(operation_tests)
 
@@ -14,3 +15,12 @@ test_unit_agreement_test_LDADD = libsdmatest.la $(GTEST_LIBS)
 
 test_unit_memory_test_SOURCES = test/unit/memory_test.cpp $(fake_node)
 test_unit_memory_test_LDADD = libsdmatest.la $(GTEST_LIBS)
+
+test_unit_fault_test_SOURCES = test/unit/fault_test.cpp test/support/played_peer.hpp $(fake_node)
+test_unit_fault_test_LDADD = libsdmatest.la $(GTEST_LIBS)
+
+test_unit_hostile_test_SOURCES = test/unit/hostile_test.cpp test/support/played_peer.hpp $(fake_node)
+test_unit_hostile_test_LDADD = libsdmatest.la $(GTEST_LIBS)
+
+test_unit_base_test_SOURCES = test/unit/base_test.cpp
+test_unit_base_test_LDADD = libsdmatest.la $(GTEST_LIBS)
