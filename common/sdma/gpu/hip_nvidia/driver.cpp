@@ -91,8 +91,9 @@ std::optional<Driver> find_driver() {
 
 Use_context::Use_context(const Driver &driver, CUcontext context) : driver_(driver) {
     CUcontext current = nullptr;
-    if (driver.cuCtxGetCurrent(&current) != CUDA_SUCCESS || current != context)
-        pushed_ = driver.cuCtxPushCurrent(context) == CUDA_SUCCESS;
+    current_ = driver.cuCtxGetCurrent(&current) == CUDA_SUCCESS && current == context;
+    if (!current_)
+        current_ = pushed_ = driver.cuCtxPushCurrent(context) == CUDA_SUCCESS;
 }
 
 Use_context::~Use_context() {

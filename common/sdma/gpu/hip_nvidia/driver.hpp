@@ -34,8 +34,6 @@ namespace sdma::gpu::nvidia {
     X(cuMemHostRegister)                                                                                               \
     X(cuMemHostUnregister)                                                                                             \
     X(cuMemHostGetDevicePointer)                                                                                       \
-    X(cuMemHostAlloc)                                                                                                  \
-    X(cuMemFreeHost)                                                                                                   \
     X(cuMemAlloc)                                                                                                      \
     X(cuMemFree)                                                                                                       \
     X(cuMemsetD8Async)                                                                                                 \
@@ -63,17 +61,20 @@ struct Driver {
 // nullopt while there is no driver library with a GPU in the process. Starts nothing.
 std::optional<Driver> find_driver();
 
-// Makes a context the calling thread's for a scope.
+// Makes a context the calling thread's for a scope. False if it cannot be: after a reset of the
+// device by the application what was made in the context is gone, and naming it may crash CUDA.
 class Use_context {
 public:
     Use_context(const Driver &driver, CUcontext context);
     ~Use_context();
     Use_context(const Use_context &) = delete;
     Use_context &operator=(const Use_context &) = delete;
+    explicit operator bool() const { return current_; }
 
 private:
     const Driver &driver_;
     bool pushed_ = false;
+    bool current_ = false;
 };
 
 } // namespace sdma::gpu::nvidia

@@ -63,24 +63,25 @@ bool Launcher::prepare(const std::string &target) {
             return false;
     int lowest = 0, highest = 0;
     driver_.cuCtxGetStreamPriorityRange(&lowest, &highest);
-    void *done = nullptr;
-    if (!ok("make a stream", driver_.cuStreamCreateWithPriority(&stream_, CU_STREAM_NON_BLOCKING, highest)) ||
-        !ok("allocate launch words",
-            driver_.cuMemHostAlloc(&done, slots * sizeof(Done), CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP)))
+    if (!ok("make a stream", driver_.cuStreamCreateWithPriority(&stream_, CU_STREAM_NON_BLOCKING, highest)))
         return false;
-    done_ = static_cast<Done *>(done);
+    words_ = Pinned(driver_, slots * sizeof(Done));
+    done_ = static_cast<Done *>(words_.get());
+    if (!done_)
+        return false;
     return ok("allocate a counter", driver_.cuMemAlloc(&counter_, sizeof(uint64_t))) &&
            ok("zero a counter", driver_.cuMemsetD8Async(counter_, 0, sizeof(uint64_t), stream_));
 }
 
 Launcher::~Launcher() {
     const Use_context use(driver_, context_);
+    if (!use)
+        return;
     if (stream_) {
         driver_.cuStreamSynchronize(stream_);
         driver_.cuStreamDestroy(stream_);
     }
-    if (done_)
-        driver_.cuMemFreeHost(done_);
+    words_ = {};
     if (counter_)
         driver_.cuMemFree(counter_);
     if (module_)
@@ -91,6 +92,8 @@ template <typename Arguments>
 CUresult Launcher::start(CUfunction function, uint32_t workgroups, Kernel kernel, const Arguments &arguments) {
     void *parameters[] = {const_cast<Arguments *>(&arguments)};
     const Use_context use(driver_, context_);
+    if (!use)
+        return CUDA_ERROR_INVALID_CONTEXT;
     return driver_.cuLaunchKernel(function, workgroups, 1, 1, kernel == Kernel::issue ? wave : copy_lanes, 1, 1, 0,
                                   stream_, parameters, nullptr);
 }
@@ -146,6 +149,8 @@ Status Launcher::finished(uint64_t launch) {
     if (++polls_ % polls_per_query)
         return Status::pending;
     const Use_context use(driver_, context_);
+    if (!use)
+        return Status::failed;
     const CUresult result = driver_.cuStreamQuery(stream_);
     return result == CUDA_SUCCESS || result == CUDA_ERROR_NOT_READY ? Status::pending
                                                                     : driver_.status("kernel", result);

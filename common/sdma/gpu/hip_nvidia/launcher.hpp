@@ -12,6 +12,7 @@
 
 #include "arguments.h"
 #include "driver.hpp"
+#include "pinned.hpp"
 
 namespace sdma::gpu::nvidia {
 
@@ -44,7 +45,8 @@ private:
     CUmodule module_ = nullptr;
     CUstream stream_ = nullptr;
     CUfunction issue_small_ = nullptr, issue_large_ = nullptr, copy_small_ = nullptr, copy_large_ = nullptr;
-    Done *done_ = nullptr;
+    Pinned words_;
+    Done *done_ = nullptr; // in words_
     CUdeviceptr counter_ = 0;
 
     std::mutex mutex_; // guards what follows

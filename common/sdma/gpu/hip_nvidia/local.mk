@@ -5,6 +5,7 @@ libmpisdma_la_SOURCES += \
 	common/sdma/gpu/hip_nvidia/driver.cpp common/sdma/gpu/hip_nvidia/driver.hpp \
 	common/sdma/gpu/hip_nvidia/exports.cpp common/sdma/gpu/hip_nvidia/exports.hpp \
 	common/sdma/gpu/hip_nvidia/launcher.cpp common/sdma/gpu/hip_nvidia/launcher.hpp \
+	common/sdma/gpu/hip_nvidia/pinned.cpp common/sdma/gpu/hip_nvidia/pinned.hpp \
 	common/sdma/gpu/hip_nvidia/runtime.cpp \
 	common/sdma/gpu/hip_nvidia/stream.cpp common/sdma/gpu/hip_nvidia/stream.hpp
 endif

@@ -15,6 +15,7 @@
 #include "../platform.hpp"
 #include "exports.hpp"
 #include "launcher.hpp"
+#include "pinned.hpp"
 #include "stream.hpp"
 
 namespace sdma::gpu {
@@ -76,6 +77,7 @@ private:
     std::mutex mutex_; // guards gpus_' first uses and what follows
     std::atomic<uint32_t> classified_{0};
     Exports exports_{driver_};
+    std::map<const void *, Pinned> shared_;
     std::map<const void *, CUcontext> made_; // attached and device memory -> where
 };
 
@@ -255,17 +257,19 @@ void Cuda_runtime::unpin(void *address) {
 
 void *Cuda_runtime::allocate_shared(size_t bytes) {
     const Use_context use(driver_, any_context());
-    void *address = nullptr;
-    if (driver_.status("allocate pinned memory",
-                       driver_.cuMemHostAlloc(&address, bytes, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP)) !=
-        Status::ok)
-        return nullptr;
-    return std::memset(address, 0, bytes);
+    Pinned memory(driver_, bytes);
+    void *address = memory.get();
+    if (address) {
+        std::lock_guard guard(mutex_);
+        shared_.emplace(address, std::move(memory));
+    }
+    return address;
 }
 
 void Cuda_runtime::free_shared(void *address) {
     const Use_context use(driver_, any_context());
-    driver_.status("free pinned memory", driver_.cuMemFreeHost(address));
+    std::lock_guard guard(mutex_);
+    shared_.erase(address);
 }
 
 void *Cuda_runtime::allocate_device(int device, size_t bytes) {

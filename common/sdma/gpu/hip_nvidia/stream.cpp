@@ -10,29 +10,27 @@ std::unique_ptr<Cuda_stream> Cuda_stream::make(const Driver &driver, CUcontext c
     auto made = std::unique_ptr<Cuda_stream>(new Cuda_stream(driver, context));
     int lowest = 0, highest = 0;
     driver.cuCtxGetStreamPriorityRange(&lowest, &highest);
-    void *word = nullptr;
-    if (driver.status("make a stream", driver.cuStreamCreateWithPriority(&made->stream_, CU_STREAM_NON_BLOCKING,
-                                                                         highest)) != Status::ok ||
-        driver.status("allocate a stream's word",
-                      driver.cuMemHostAlloc(&word, sizeof *reached_, CU_MEMHOSTALLOC_PORTABLE)) != Status::ok)
+    if (driver.status("make a stream",
+                      driver.cuStreamCreateWithPriority(&made->stream_, CU_STREAM_NON_BLOCKING, highest)) != Status::ok)
         return nullptr;
-    made->reached_ = static_cast<uint64_t *>(word);
-    *made->reached_ = 0;
-    return made;
+    made->word_ = Pinned(driver, sizeof *made->reached_);
+    made->reached_ = static_cast<uint64_t *>(made->word_.get());
+    return made->reached_ ? std::move(made) : nullptr;
 }
 
 Cuda_stream::~Cuda_stream() {
     const Use_context use(driver_, context_);
-    if (stream_)
+    if (use && stream_)
         driver_.cuStreamDestroy(stream_);
-    if (reached_)
-        driver_.cuMemFreeHost(reached_);
+    word_ = {}; // while the context is current
 }
 
 Status Cuda_stream::copy(void *dst, const void *src, size_t bytes) {
     if (const Status status = submit(); status != Status::ok)
         return status;
     const Use_context use(driver_, context_);
+    if (!use)
+        return Status::failed;
     return driver_.status("copy", driver_.cuMemcpyAsync(reinterpret_cast<CUdeviceptr>(dst),
                                                         reinterpret_cast<CUdeviceptr>(src), bytes, stream_));
 }
@@ -62,6 +60,8 @@ Status Cuda_stream::submit() {
     const unsigned count = gathered_;
     gathered_ = 0;
     const Use_context use(driver_, context_);
+    if (!use)
+        return Status::failed;
     return driver_.status("store signals", driver_.cuStreamBatchMemOp(stream_, count, stores_.data(), 0));
 }
 
@@ -79,6 +79,8 @@ Status Cuda_stream::reached(uint64_t mark) {
     if (++polls_ % polls_per_query)
         return Status::pending;
     const Use_context use(driver_, context_);
+    if (!use)
+        return Status::failed;
     const CUresult result = driver_.cuStreamQuery(stream_);
     return result == CUDA_SUCCESS || result == CUDA_ERROR_NOT_READY ? Status::pending
                                                                     : driver_.status("query a stream", result);

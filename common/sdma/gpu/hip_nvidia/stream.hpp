@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "driver.hpp"
+#include "pinned.hpp"
 
 namespace sdma::gpu::nvidia {
 
@@ -28,7 +29,8 @@ private:
     const Driver &driver_;
     const CUcontext context_;
     CUstream stream_ = nullptr;
-    uint64_t *reached_ = nullptr; // pinned: the last mark that was passed
+    Pinned word_;
+    uint64_t *reached_ = nullptr; // in word_: the last mark that was passed
     uint64_t marks_ = 0;
     uint32_t polls_ = 0;
 

@@ -41,6 +41,7 @@ typedef struct cudaDeviceProp hipDeviceProp_t;
 #define hipDeviceCanAccessPeer cudaDeviceCanAccessPeer
 #define hipDeviceEnablePeerAccess cudaDeviceEnablePeerAccess
 #define hipDeviceSynchronize cudaDeviceSynchronize
+#define hipDeviceReset cudaDeviceReset
 #define hipGetErrorString cudaGetErrorString
 #define hipGetLastError cudaGetLastError
 
