@@ -219,7 +219,7 @@ CUresult cuCtxGetCurrent(CUcontext *context) {
     return CUDA_SUCCESS;
 }
 CUresult cuCtxPushCurrent(CUcontext context) {
-    if (!context)
+    if (!context || !reinterpret_cast<Gpu *>(context)->active)
         return CUDA_ERROR_INVALID_CONTEXT;
     contexts.push_back(context);
     return CUDA_SUCCESS;
@@ -363,7 +363,10 @@ CUresult cuMemHostAlloc(void **address, size_t bytes, unsigned) {
     if (current_device() < 0)
         return CUDA_ERROR_INVALID_CONTEXT;
     const size_t whole = (bytes + 4095) / 4096 * 4096;
-    auto *memory = static_cast<char *>(std::aligned_alloc(4096, whole));
+    auto *memory =
+        static_cast<char *>(mmap(nullptr, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    if (memory == MAP_FAILED)
+        return CUDA_ERROR_OUT_OF_MEMORY;
     std::memset(memory, 0xa5, whole); // not zeroed, as CUDA's
     std::lock_guard lock(node().mutex);
     node().allocations[memory] = {Kind::host_allocated, whole, current_device(), node().next_id++};
@@ -372,9 +375,11 @@ CUresult cuMemHostAlloc(void **address, size_t bytes, unsigned) {
 }
 CUresult cuMemFreeHost(void *address) {
     std::lock_guard lock(node().mutex);
-    if (!node().allocations.erase(static_cast<char *>(address)))
+    const auto found = node().allocations.find(static_cast<char *>(address));
+    if (found == node().allocations.end() || found->second.kind != Kind::host_allocated)
         return CUDA_ERROR_INVALID_VALUE;
-    std::free(address);
+    munmap(found->first, found->second.bytes);
+    node().allocations.erase(found);
     return CUDA_SUCCESS;
 }
 CUresult cuMemHostRegister(void *address, size_t bytes, unsigned) {
@@ -475,6 +480,17 @@ cudaError_t cudaSetDevice(int device) {
 }
 cudaError_t cudaDeviceSynchronize() {
     stream_of(nullptr).wait();
+    return cudaSuccess;
+}
+cudaError_t cudaDeviceReset() {
+    std::lock_guard lock(node().mutex);
+    node().gpus[static_cast<size_t>(runtime_device)].active = false;
+    contexts.clear();
+    std::erase_if(node().allocations, [](const auto &entry) {
+        if (entry.second.device == runtime_device && entry.second.kind < Kind::host_registered)
+            munmap(entry.first, entry.second.bytes);
+        return entry.second.device == runtime_device;
+    });
     return cudaSuccess;
 }
 cudaError_t cudaDeviceGetPCIBusId(char *text, int bytes, int device) {

@@ -9,8 +9,12 @@
 
 namespace sdma::gpu::nvidia {
 
-Pinned::Pinned(const Driver &driver, size_t bytes) : driver_(&driver), bytes_(bytes) {
-    void *memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+namespace {
+constexpr size_t page = 4096;
+}
+
+Pinned::Pinned(const Driver &driver, size_t bytes) : driver_(&driver), bytes_((bytes + page - 1) / page * page) {
+    void *memory = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) {
         log(1, "cuda: no host memory for %zu bytes", bytes);
         return;
@@ -18,7 +22,7 @@ Pinned::Pinned(const Driver &driver, size_t bytes) : driver_(&driver), bytes_(by
     CUdeviceptr device = 0;
     if (driver.status("register host memory",
                       driver.cuMemHostRegister(
-                          memory, bytes, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP)) == Status::ok) {
+                          memory, bytes_, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP)) == Status::ok) {
         if (driver.cuMemHostGetDevicePointer(&device, memory, 0) == CUDA_SUCCESS &&
             device == reinterpret_cast<CUdeviceptr>(memory)) {
             address_ = memory;
@@ -27,7 +31,7 @@ Pinned::Pinned(const Driver &driver, size_t bytes) : driver_(&driver), bytes_(by
         log(1, "cuda: the GPU has another address for registered host memory");
         driver.cuMemHostUnregister(memory);
     }
-    munmap(memory, bytes);
+    munmap(memory, bytes_);
 }
 
 Pinned::~Pinned() {
