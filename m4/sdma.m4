@@ -101,7 +101,13 @@ AC_SUBST([ROCM_DIR])
 AC_MSG_CHECKING([for HIP headers])
 AS_IF([test -f "$ROCM_DIR/include/hip/hip_runtime_api.h"], [sdma_have_hip=yes], [sdma_have_hip=no])
 AC_MSG_RESULT([$sdma_have_hip])
-AS_IF([test -f "$ROCM_DIR/include/hsakmt/hsakmt.h" || test -f "$ROCM_DIR/include/hsakmt.h"], [sdma_have_hsakmt=yes], [sdma_have_hsakmt=no])
+dnl The thunk's headers (for the simulated node): in a folder of their own since ROCm 6.
+HSAKMT_CPPFLAGS=$ROCM_CPPFLAGS
+sdma_have_hsakmt=no
+AS_IF([test -f "$ROCM_DIR/include/hsakmt/hsakmt.h"],
+    [sdma_have_hsakmt=yes HSAKMT_CPPFLAGS="-isystem $ROCM_DIR/include/hsakmt $ROCM_CPPFLAGS"],
+    [test -f "$ROCM_DIR/include/hsakmt.h"], [sdma_have_hsakmt=yes])
+AC_SUBST([HSAKMT_CPPFLAGS])
 ])
 
 dnl A clang (with its lld) that makes code objects for at least one target; sets CLANG_GPU and GPU_TARGETS.

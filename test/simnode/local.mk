@@ -16,7 +16,7 @@ simnode_libhsakmt_la_SOURCES = \
     test/simnode/thunk/unsupported.cpp
 include test/simnode/queue/local.mk
 test_simnode_libhsakmt_la_SOURCES = $(simnode_libhsakmt_la_SOURCES)
-test_simnode_libhsakmt_la_CPPFLAGS = $(AM_CPPFLAGS) $(ROCM_CPPFLAGS)
+test_simnode_libhsakmt_la_CPPFLAGS = $(AM_CPPFLAGS) $(HSAKMT_CPPFLAGS)
 # What is exported is said in the version script alone.
 test_simnode_libhsakmt_la_CXXFLAGS = $(SDMA_CFLAGS) $(SDMA_SANITIZE)
 test_simnode_libhsakmt_la_LDFLAGS = $(AM_LDFLAGS) -version-info 1:0:0 -Wl,-z,defs -Wl,-z,nodelete \
@@ -37,7 +37,7 @@ test_simnode_sdma_simnode_LDADD = -ldl
 # The node tested by itself, and with the installed ROCr and HIP on it.
 check_PROGRAMS += test/simnode/selftest_thunk
 test_simnode_selftest_thunk_SOURCES = test/simnode/selftest.hpp test/simnode/selftest_thunk.cpp
-test_simnode_selftest_thunk_CPPFLAGS = $(AM_CPPFLAGS) $(ROCM_CPPFLAGS)
+test_simnode_selftest_thunk_CPPFLAGS = $(AM_CPPFLAGS) $(HSAKMT_CPPFLAGS)
 test_simnode_selftest_thunk_LDFLAGS = $(AM_LDFLAGS) -no-install
 test_simnode_selftest_thunk_LDADD = test/simnode/libhsakmt.la -ldl -lpthread
 if HIP

@@ -3,6 +3,7 @@
 check_PROGRAMS += test/unit/engine_test
 TESTS += test/unit/engine_test
 test_unit_engine_test_SOURCES = test/unit/engine_topology_test.cpp
+test_unit_engine_test_CPPFLAGS = $(AM_CPPFLAGS) $(HSAKMT_CPPFLAGS)
 test_unit_engine_test_LDADD = libsdmatest.la $(GTEST_LIBS)
 
 if SIMNODE

@@ -33,7 +33,7 @@ test_simnode_queue_tests_queue_test_SOURCES = $(simnode_queue_sources) \
     test/simnode/queue/tests/sdma_worker_test.cpp \
     test/simnode/queue/tests/stub.cpp \
     test/simnode/queue/tests/stub.hpp
-test_simnode_queue_tests_queue_test_CPPFLAGS = $(AM_CPPFLAGS) $(ROCM_CPPFLAGS)
+test_simnode_queue_tests_queue_test_CPPFLAGS = $(AM_CPPFLAGS) $(HSAKMT_CPPFLAGS)
 # Programs may export twins of their own kernels.
 test_simnode_queue_tests_queue_test_LDFLAGS = $(AM_LDFLAGS) -export-dynamic
 test_simnode_queue_tests_queue_test_LDADD = $(GTEST_LIBS) -ldl -lpthread
