@@ -3,7 +3,8 @@
 // Turning a work record into packets: the one-shot kernel, the resident kernel and the CPU
 // initiator all call issue(). Lane q serves queues q, q + lanes, ... and walks each queue's peers;
 // per peer one reservation of COPY chunks + arrival + departure signal, or several where the
-// ring is small, with the signals behind the last COPY.
+// ring is small, with the signals behind the last COPY. Peers without signals share the reservation
+// of the next one that has some: many small copies, one doorbell.
 //
 // All lanes stay in one loop until the last is finished, and every turn of it does at most one
 // try_reserve and one try_publish: lanes never wait for each other outside (see ring/producer.h).
@@ -36,6 +37,7 @@ struct Walk {
     sdma_work_peer peer;
     uint64_t copies_left;
     plan::Segment segment;
+    uint32_t more_peers; // after the one in hand, with packets in the same reservation
     ring::Reservation reservation;
     ring::Patience patience;
 };
@@ -49,13 +51,37 @@ SDMA_DEVICE void end(Walk &walk, uint32_t status) {
     walk.outcome = {status, walk.queue};
 }
 
+// Let the next peers into the reservation, up to the first that has signals.
+SDMA_DEVICE void gather(Walk &walk, const sdma_work *work) {
+    uint64_t room = ring::most_bytes(walk.ring.bytes) / 4 - walk.segment.dwords;
+    bool last = plan::signal_dwords(walk.peer, walk.head.signal_kind) != 0;
+    while (!last && walk.next_peer + walk.more_peers != walk.peer_end) {
+        const auto &next = item<sdma_work_peer>(work, walk.head.peers_offset, walk.next_peer + walk.more_peers);
+        uint32_t signals = plan::signal_dwords(next, walk.head.signal_kind);
+        uint64_t copies = plan::copies(next.bytes, walk.head.chunk_bytes);
+        // What does not fit or makes no sense gets, or fails, a reservation of its own.
+        if (next.path == SDMA_PATH_LOADSTORE || !plan::peer_ok(next, walk.head.signal_kind) ||
+            copies > room / packet::Copy::dwords || copies * packet::Copy::dwords + signals > room) {
+            return;
+        }
+        room -= copies * packet::Copy::dwords + signals;
+        walk.segment.dwords += copies * packet::Copy::dwords + signals;
+        walk.more_peers++;
+        last = signals != 0;
+    }
+}
+
 // The next reservation of the peer in hand: right, or with a deliberate mistake.
-SDMA_DEVICE void cut(Walk &walk) {
+SDMA_DEVICE void cut(Walk &walk, const sdma_work *work) {
     uint32_t signals = plan::signal_dwords(walk.peer, walk.head.signal_kind);
     if (mutant::two_reservations && walk.copies_left != 0) {
         walk.segment = {walk.copies_left, 0, walk.copies_left * packet::Copy::dwords};
     } else {
         walk.segment = plan::next_segment(walk.copies_left, signals, ring::most_bytes(walk.ring.bytes) / 4);
+    }
+    walk.more_peers = 0;
+    if (walk.segment.dwords != 0 && walk.segment.signals != 0) {
+        gather(walk, work);
     }
     walk.state = walk.segment.dwords != 0 ? State::reserve : State::next_peer;
     walk.patience = {walk.head.spin_budget, 0, 0};
@@ -93,7 +119,7 @@ SDMA_DEVICE void take_peer(Walk &walk, const sdma_work *work) {
         return;
     }
     walk.copies_left = plan::copies(walk.peer.bytes, walk.head.chunk_bytes);
-    cut(walk);
+    cut(walk, work);
 }
 
 SDMA_DEVICE void put_signal(ring::Writer &writer, uint64_t address, uint64_t value, uint32_t signal_kind) {
@@ -125,14 +151,23 @@ SDMA_DEVICE void put_copies(Walk &walk, ring::Writer &writer) {
     walk.copies_left -= walk.segment.copies;
 }
 
-SDMA_DEVICE void write_packets(Walk &walk) {
-    ring::Writer writer = ring::begin(walk.ring, walk.reservation);
+SDMA_DEVICE void put_peer(Walk &walk, ring::Writer &writer) {
     if constexpr (mutant::signal_first) {
         put_signals(walk, writer);
         put_copies(walk, writer);
     } else {
         put_copies(walk, writer);
         put_signals(walk, writer);
+    }
+}
+
+SDMA_DEVICE void write_packets(Walk &walk, const sdma_work *work) {
+    ring::Writer writer = ring::begin(walk.ring, walk.reservation);
+    put_peer(walk, writer);
+    for (; walk.more_peers != 0; walk.more_peers--) {
+        walk.peer = item<sdma_work_peer>(work, walk.head.peers_offset, walk.next_peer++);
+        walk.copies_left = walk.segment.copies = plan::copies(walk.peer.bytes, walk.head.chunk_bytes);
+        put_peer(walk, writer);
     }
 }
 
@@ -146,7 +181,7 @@ SDMA_DEVICE void step(Walk &walk, const sdma_work *work) {
     if (walk.state == State::reserve) {
         attempt = ring::try_reserve(walk.ring, walk.segment.dwords * 4, walk.reservation, seen);
         if (attempt == ring::Attempt::done) {
-            write_packets(walk);
+            write_packets(walk, work);
             walk.state = State::publish;
             walk.patience.polls = 0;
         }
@@ -156,7 +191,7 @@ SDMA_DEVICE void step(Walk &walk, const sdma_work *work) {
         if (attempt == ring::Attempt::done && walk.segment.signals != 0) {
             walk.state = State::next_peer;
         } else if (attempt == ring::Attempt::done) {
-            cut(walk);
+            cut(walk, work);
         }
     }
     if (attempt == ring::Attempt::blocked) {

@@ -19,7 +19,8 @@
  * Any number of operations may be outstanding: a full ring answers SDMA_PENDING ("progress, then
  * post again"), never an error. Targets run no code. Nothing blocks.
  *
- * Threads: any thread may use any line; calls on one line must not overlap.
+ * Threads: any thread may use any line at any time; a line is closed once nobody uses it. The numbers of
+ * overlapping posts are in the order in which they got in.
  */
 #ifndef SDMA_ONESIDED_H
 #define SDMA_ONESIDED_H
@@ -37,12 +38,16 @@ typedef struct sdma_line sdma_line_t;
 typedef struct sdma_address { uint64_t words[12]; } sdma_address_t; /* a process of this node */
 typedef struct sdma_key { uint64_t words[8]; } sdma_key_t;          /* a registered range of one */
 
-/* This process's address. SDMA_DECLINED (with the reason) if no segment can be made. */
+/* This process's address: valid until as many sdma_address_release as successful calls. Starts no GPU
+ * runtime. SDMA_DECLINED (with the reason) if no segment can be made. */
 SDMA_API sdma_status_t sdma_address(sdma_address_t *address, sdma_reason_t *reason);
+SDMA_API void sdma_address_release(void);
 
-/* Register [base, base + bytes): device memory (exported), pinned or plain host memory (pinned here;
- * `exportable` 0 = only as origin of own operations). Idempotent per allocation; counted.
- * SDMA_DECLINED with the reason: unsupported kind, export refused. */
+/* Register [base, base + bytes). `exportable` 1: device memory, for peers (host memory is declined);
+ * 0: any memory, as local side of own operations: host memory is pinned until the release, which saves
+ * the pinning by each operation. Any number of times, overlapping too: an allocation is exported, and a
+ * page pinned, once. Keep to the life of the memory. SDMA_DECLINED with the reason: unsupported kind,
+ * export or pinning refused, the range ends beyond its allocation. */
 SDMA_API sdma_status_t sdma_memory_register(void *base, size_t bytes, int exportable, sdma_memory_t **memory,
                                             sdma_reason_t *reason);
 /* Only for exportable memory. */
@@ -50,22 +55,27 @@ SDMA_API void sdma_memory_key(const sdma_memory_t *memory, sdma_key_t *key);
 /* No operation uses it any more. Peers' mappings are retired: they drop them at their next progress. */
 SDMA_API void sdma_memory_release(sdma_memory_t *memory);
 
-/* SDMA_DECLINED: not on this node, gone, another version, segment malformed. */
+/* To any process of this node with an address, the caller's too. SDMA_DECLINED: not on this node, gone,
+ * another version, segment malformed. */
 SDMA_API sdma_status_t sdma_line_open(const sdma_address_t *peer, sdma_line_t **line, sdma_reason_t *reason);
-/* Drops what was not issued, waits for what engines have (bounded by the hardware timeout). */
+/* Drops what was not issued, waits for what engines have (bounded by the hardware timeout). Remotes of
+ * the line are detached before. */
 SDMA_API void sdma_line_close(sdma_line_t *line);
 /* 1 while the peer process lives (a zombie does not). */
 SDMA_API int sdma_line_alive(sdma_line_t *line);
 
-/* SDMA_DECLINED: attach refused, retired, malformed key: soft, never fatal. */
+/* SDMA_DECLINED: attach refused, retired, malformed key: soft, never fatal. A process with several GPUs
+ * maps at the first operation, which then may decline. Detach any time: what was posted goes on. */
 SDMA_API sdma_status_t sdma_remote_attach(sdma_line_t *line, const sdma_key_t *key, sdma_remote_t **remote,
                                           sdma_reason_t *reason);
 SDMA_API void sdma_remote_detach(sdma_remote_t *remote);
 
-/* Post. `offset` counts from the registered base; out of range is SDMA_ERROR. `local` may be any memory
- * that this process registered or the runtime knows; unknown host memory is pinned for the operation.
+/* Post. `offset` counts from the registered base; out of range is SDMA_ERROR. `local` is any memory of
+ * this process; host memory that is not pinned yet is pinned for the operation (const memory must be
+ * writable pages all the same).
  * SDMA_OK: *number is the operation's; 0 bytes: OK at once, *number = the last posted.
- * SDMA_PENDING: no room now. SDMA_DECLINED: this pair of memories cannot be served. SDMA_ERROR: line is broken. */
+ * SDMA_PENDING: no room now. SDMA_DECLINED: this pair of memories cannot be served, or the owner has taken
+ * the memory back (sdma_line_reason); the line stays good. SDMA_ERROR: the line is broken. */
 SDMA_API sdma_status_t sdma_put(sdma_line_t *line, const void *local, sdma_remote_t *remote, size_t offset,
                                 size_t bytes, uint64_t *number);
 SDMA_API sdma_status_t sdma_get(sdma_line_t *line, void *local, sdma_remote_t *remote, size_t offset, size_t bytes,
@@ -76,7 +86,8 @@ SDMA_API sdma_status_t sdma_put_rectangle(sdma_line_t *line, const void *local, 
                                           const sdma_rectangle_t *rectangle, uint64_t *number);
 SDMA_API sdma_status_t sdma_get_rectangle(sdma_line_t *line, void *local, sdma_remote_t *remote, size_t offset,
                                           const sdma_rectangle_t *rectangle, uint64_t *number);
-/* Put, then store `value` at the 8-byte aligned `signal_offset` of `remote` after the data: one operation. */
+/* Put, then store `value` at the 8-byte aligned `signal_offset` of `remote` after the data: one operation.
+ * The store is issued by sdma_line_progress once the data has arrived. `bytes` may be 0. */
 SDMA_API sdma_status_t sdma_put_signal(sdma_line_t *line, const void *local, sdma_remote_t *remote, size_t offset,
                                        size_t bytes, size_t signal_offset, uint64_t value, uint64_t *number);
 
@@ -85,14 +96,19 @@ SDMA_API sdma_status_t sdma_line_push(sdma_line_t *line);
 /* Later operations take effect after earlier ones. */
 SDMA_API sdma_status_t sdma_line_fence(sdma_line_t *line);
 /* Moves the numbers; includes a push. SDMA_ERROR once the line is broken (peer gone, hardware fault):
- * then every number counts as reached and later posts answer SDMA_ERROR. */
+ * then every number counts as reached and later posts answer SDMA_ERROR. After a peer's death that is
+ * once our own copies are at rest. */
 SDMA_API sdma_status_t sdma_line_progress(sdma_line_t *line);
 SDMA_API uint64_t sdma_line_posted(const sdma_line_t *line);
 SDMA_API uint64_t sdma_line_local(const sdma_line_t *line);
 SDMA_API uint64_t sdma_line_done(const sdma_line_t *line);
+/* Why a post was declined last, or why the line is broken. */
+SDMA_API sdma_reason_t sdma_line_reason(const sdma_line_t *line);
 
-/* Sleep support: an event descriptor (eventfd) that becomes readable when a line of this process
- * moved after sdma_event_arm. arm answers SDMA_PENDING if something moved already (do not sleep). */
+/* Sleep support: an event descriptor (eventfd; -1: none) that becomes readable when a line of this
+ * process moved after sdma_event_arm, and now and then without that: progress all lines then. arm empties
+ * it; SDMA_PENDING if something moved already (do not sleep). While armed, a thread polls for the sleeper
+ * every 20 us with operations outstanding, every 5 ms without. */
 SDMA_API int sdma_event_fd(void);
 SDMA_API sdma_status_t sdma_event_arm(void);
 

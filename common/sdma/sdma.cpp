@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The C interface: owns the process's one context, which lives from the first team to the last,
-// and keeps exceptions in. No static destructor here touches a GPU runtime: at exit it may be gone.
+// The C interface of teams and collectives.
 #include "sdma.h"
 
 #include <cstring>
-#include <mutex>
 #include <new>
 
-#include "../../kernels/bundle.h"
-#include "base/base.hpp"
-#include "op/context.hpp"
 #include "op/describe.hpp"
 #include "op/op.hpp"
+#include "process.hpp"
 
 using namespace sdma;
 
 struct sdma_team {
-    op::Context &context;
+    sdma_team(const sdma_bootstrap_t &bootstrap)
+        : refused(hold.context.faulted() ? SDMA_REASON_fault : SDMA_REASON_none),
+          team(hold.context.memory(), bootstrap, refused) {}
+
+    Hold hold;
+    const sdma_reason_t refused;
     team::Team team;
     bool added = false;
 };
@@ -28,44 +29,9 @@ struct sdma_op {
 
 namespace {
 
-op::Platform process_platform() {
-    return {{gpu::runtime_loaded, gpu::open_runtime},
-            [](const std::string &target) { return !kernels::code_object(target).empty(); }};
-}
-
-constinit std::mutex context_mutex;
-constinit op::Context *context = nullptr; // while teams > 0
-constinit size_t teams = 0;
-
-op::Context &hold_context() {
-    std::lock_guard lock(context_mutex);
-    if (!context)
-        context = new op::Context(process_platform());
-    teams++;
-    return *context;
-}
-
-void let_context_go() {
-    std::lock_guard lock(context_mutex);
-    if (--teams > 0)
-        return;
-    delete context;
-    context = nullptr;
-}
-
 std::shared_ptr<gpu::Runtime> running_runtime() {
     sdma_reason_t reason;
     return gpu::runtime_loaded() ? gpu::open_runtime(reason) : nullptr;
-}
-
-// Runs `body`; an exception, which can only be lack of memory, becomes `otherwise`.
-template <class Result, class Body> Result guarded(Result otherwise, Body body) noexcept {
-    try {
-        return body();
-    } catch (const std::exception &error) {
-        log(0, "%s", error.what());
-        return otherwise;
-    }
 }
 
 } // namespace
@@ -75,15 +41,8 @@ extern "C" {
 sdma_status_t sdma_team_start(const sdma_bootstrap_t *bootstrap, sdma_team_t **team) {
     *team = nullptr;
     return guarded(SDMA_ERROR, [&] {
-        op::Context &held = hold_context();
-        const sdma_reason_t refused = held.faulted() ? SDMA_REASON_fault : SDMA_REASON_none;
-        try {
-            *team = new sdma_team{held, {held.memory(), *bootstrap, refused}};
-        } catch (...) {
-            let_context_go();
-            throw;
-        }
-        return refused == SDMA_REASON_none && bootstrap->size > 1 ? SDMA_OK : SDMA_DECLINED;
+        *team = new sdma_team(*bootstrap);
+        return (*team)->refused == SDMA_REASON_none && bootstrap->size > 1 ? SDMA_OK : SDMA_DECLINED;
     });
 }
 
@@ -91,7 +50,7 @@ sdma_status_t sdma_team_test(sdma_team_t *team) {
     return guarded(SDMA_ERROR, [&] {
         const sdma_status_t status = team->team.test();
         if (status == SDMA_OK && !team->added) {
-            team->context.add(team->team);
+            team->hold.context.add(team->team);
             team->added = true;
         }
         return status;
@@ -104,9 +63,8 @@ void sdma_team_free(sdma_team_t *team) {
     if (!team)
         return;
     if (team->added)
-        team->context.remove(team->team);
+        team->hold.context.remove(team->team);
     delete team;
-    let_context_go();
 }
 
 sdma_status_t sdma_op_start(sdma_team_t *team, const sdma_desc_t *desc, sdma_op_t **op) {
@@ -114,7 +72,7 @@ sdma_status_t sdma_op_start(sdma_team_t *team, const sdma_desc_t *desc, sdma_op_
     if (!team->team.live())
         return SDMA_ERROR;
     return guarded(SDMA_ERROR, [&] {
-        *op = new sdma_op{{team->context, team->team, *desc}};
+        *op = new sdma_op{{team->hold.context, team->team, *desc}};
         return SDMA_OK;
     });
 }
@@ -128,9 +86,7 @@ sdma_reason_t sdma_op_reason(const sdma_op_t *op) { return op->op.reason(); }
 void sdma_op_free(sdma_op_t *op) { delete op; }
 
 int sdma_progress(void) {
-    // Whoever holds the lock makes or ends the context, or is here already.
-    std::unique_lock lock(context_mutex, std::try_to_lock);
-    return lock && context ? guarded(0, [] { return context->memory().progress(); }) : 0;
+    return guarded(0, [] { return with_context([](op::Context &context) { return context.memory().progress(); }); });
 }
 
 int sdma_is_device(const void *ptr) {

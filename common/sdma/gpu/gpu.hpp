@@ -53,6 +53,7 @@ struct Range {
     void *base = nullptr;
     size_t bytes = 0;
     uint64_t generation = 0;
+    void *device_base = nullptr; // pinned host memory: what devices use for `base`; nullptr = the same
 };
 
 // An exported allocation, readable by peers of this node. Plain bytes from an untrusted segment:

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "attachments.hpp"
+#include "pins.hpp"
 #include "process.hpp"
 
 namespace sdma::memory {
@@ -35,6 +36,7 @@ public:
     int fd() const { return segment_.fd(); }
     Registry &registry() { return *registry_; }          // after create()
     Attachments &attachments() { return *attachments_; } // after create()
+    Pins &pins() { return pins_; }
 
     // One object per process of the node, however many teams share it.
     std::shared_ptr<Peer_process> process(const Identity &identity, uint64_t fd);
@@ -56,6 +58,7 @@ private:
     Segment segment_;
     std::shared_ptr<Registry> registry_;
     std::unique_ptr<Attachments> attachments_;
+    Pins pins_;
     std::vector<std::weak_ptr<Peer_process>> processes_;
     std::shared_ptr<gpu::Runtime> runtime_;
     std::atomic<gpu::Runtime *> opened_{nullptr};

@@ -96,6 +96,7 @@ Range Allocations::ask(const void *address) const {
         range.kind = Memory_kind::pinned_host;
         range.device = -1;
         range.base = info.hostBaseAddress;
+        range.device_base = info.agentBaseAddress; // of registered memory it is another one
     } else if (info.type == HSA_EXT_POINTER_TYPE_HSA) {
         range.kind = Memory_kind::device;
     } else { // graphics, imported from a peer, virtual-memory API: not ours to export

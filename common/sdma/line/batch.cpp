@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "batch.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "../base/base.hpp"
+#include "../ring/initiate.hpp"
+
+namespace sdma::line {
+
+namespace {
+
+bool is(const char *parameter, const char *value) { return strcmp(parameter, value) == 0; }
+
+uint64_t load_acquire(const uint64_t *word) { return __atomic_load_n(word, __ATOMIC_ACQUIRE); }
+
+uint64_t chunk_bytes() { return plan::clamp_chunk(params().chunk_max); }
+
+// What a batch may take of a ring: as much as one reservation can, so that it never waits for itself.
+uint64_t most_dwords(const engine::Queue &queue) { return queue.bytes / 2 / sizeof(uint32_t); }
+constexpr uint64_t signals_dwords = 2 * packet::Atomic::dwords;
+
+} // namespace
+
+Batch::Batch(op::Context &context, gpu::Runtime &runtime, int device, bool by_host, bool held,
+             bool at_target)
+    : context_(context), runtime_(runtime), device_(device), by_host_(by_host), held_(held), at_target_(at_target) {
+    const char *signal = params().signal;
+    if (is(signal, "fence") || (!is(signal, "atomic") && !runtime.host_atomics()))
+        signal_kind_ = SDMA_SIGNAL_FENCE;
+}
+
+// A record that kernels or engines may still use stays where it is.
+Batch::~Batch() {
+    if (record_ && (complete_ || !issued_))
+        context_.give_record(record_, record_bytes_);
+}
+
+// ---- filling -------------------------------------------------------------------------------------
+
+uint64_t Batch::most_bytes(const engine::Queue *queue) {
+    if (!queue)
+        return UINT64_MAX;
+    return (most_dwords(*queue) - signals_dwords) / packet::Copy::dwords * chunk_bytes();
+}
+
+bool Batch::add(uint64_t src, uint64_t dst, uint64_t bytes, engine::Queue *queue, Target_word *target) {
+    if (copies_.size() >= static_cast<size_t>(std::max(params().put_batch, 1)))
+        return false;
+    plan::Peer copy;
+    copy.src = src;
+    copy.dst = dst;
+    copy.bytes = bytes;
+    copy.path = queue ? SDMA_PATH_ENGINE : SDMA_PATH_LOADSTORE;
+    if (queue) {
+        auto leg = std::find_if(legs_.begin(), legs_.end(), [&](const Leg &leg) { return leg.queue == queue; });
+        const uint64_t dwords = plan::copies(bytes, chunk_bytes()) * packet::Copy::dwords;
+        if (leg != legs_.end() && leg->dwords + dwords + signals_dwords > most_dwords(*queue))
+            return false;
+        if (leg == legs_.end())
+            leg = legs_.insert(leg, Leg{queue, target, 0, 0});
+        leg->dwords += dwords;
+        copy.queue = static_cast<uint32_t>(leg - legs_.begin());
+    }
+    copies_.push_back(copy);
+    return true;
+}
+
+bool Batch::add_value(uint64_t value, uint64_t dst, engine::Queue *queue, Target_word *target) {
+    if (!add(0, dst, sizeof value, queue, target))
+        return false;
+    values_.push_back({copies_.size() - 1, value});
+    return true;
+}
+
+// ---- records -------------------------------------------------------------------------------------
+
+bool Batch::build_copying() {
+    if (!record_) {
+        const size_t words = 2 * legs_.size() + values_.size();
+        const size_t bytes = plan::record_bytes(legs_.size(), copies_.size());
+        // Few sizes of records, so that the pool stays small.
+        record_bytes_ = (bytes + words * sizeof(uint64_t) + 1023) & ~size_t{1023};
+        record_ = context_.take_record(record_bytes_);
+        if (!record_)
+            return false;
+        words_ = reinterpret_cast<uint64_t *>(record_ + bytes);
+        std::fill_n(words_, words, 0);
+    }
+    for (size_t i = 0; i < values_.size(); i++) {
+        *value(i) = values_[i].value;
+        copies_[values_[i].copy].src = reinterpret_cast<uint64_t>(value(i));
+    }
+    std::vector<plan::Peer *> last(legs_.size());
+    for (plan::Peer &copy : copies_)
+        if (copy.path == SDMA_PATH_ENGINE)
+            last[copy.queue] = &copy;
+    for (size_t i = 0; i < legs_.size(); i++) {
+        last[i]->departure = reinterpret_cast<uint64_t>(word(i));
+        last[i]->departure_value = 1;
+        if (Target_word *target = legs_[i].target) {
+            legs_[i].expected_at_target = ++target->raised;
+            last[i]->arrival = target->address;
+            last[i]->arrival_value = static_cast<uint32_t>(target->raised); // as much as a FENCE stores
+        }
+    }
+    return build(copies_);
+}
+
+// Every queue fetches its target word.
+bool Batch::build_reading() {
+    std::vector<plan::Peer> reads(legs_.size());
+    for (size_t i = 0; i < legs_.size(); i++) {
+        reads[i].src = legs_[i].target->address;
+        reads[i].dst = reinterpret_cast<uint64_t>(read_back(i));
+        reads[i].bytes = sizeof(uint64_t);
+        reads[i].departure = reinterpret_cast<uint64_t>(word(i));
+        reads[i].departure_value = 1;
+        reads[i].queue = static_cast<uint32_t>(i);
+        *word(i) = 0;
+    }
+    return build(reads);
+}
+
+bool Batch::build(const std::vector<plan::Peer> &peers) {
+    std::vector<uint64_t> rings;
+    {
+        auto lock = context_.use_queues();
+        if (context_.faulted())
+            return false;
+        for (const Leg &leg : legs_)
+            rings.push_back(reinterpret_cast<uint64_t>(leg.queue->ring));
+    }
+    plan::Operation operation;
+    operation.sequence = last;
+    operation.signal_kind = signal_kind_;
+    operation.chunk_bytes = chunk_bytes();
+    operation.spin_budget = plan::spin_budget(static_cast<uint64_t>(std::max(params().hardware_timeout, 1)),
+                                              by_host_ ? plan::Initiator::host : plan::Initiator::gpu);
+    operation.rings = rings;
+    operation.peers = peers;
+    const auto room = static_cast<size_t>(reinterpret_cast<std::byte *>(words_) - record_);
+    work_ = plan::build(operation, {record_, room});
+    started_ = host_issued_ = false;
+    issue_ = {0, !legs_.empty() && !by_host_, false};
+    const bool moves_itself = std::any_of(peers.begin(), peers.end(),
+                                          [](const plan::Peer &peer) { return peer.path == SDMA_PATH_LOADSTORE; });
+    copy_ = {0, moves_itself, false};
+    return work_ != nullptr;
+}
+
+// ---- issue ---------------------------------------------------------------------------------------
+
+Batch::Progress Batch::issue() {
+    if (!work_ && !build_copying())
+        return context_.faulted() || !record_ ? Progress::waiting : fail("makes no sense");
+    const Progress progress = start();
+    issued_ = issued_ || progress == Progress::moved;
+    return progress;
+}
+
+// All parts, each once.
+Batch::Progress Batch::start() {
+    if (by_host_ && !legs_.empty() && !host_issued_) {
+        auto lock = context_.use_queues();
+        if (context_.faulted() || !room_in_rings())
+            return Progress::waiting;
+        initiate_on_host(work_);
+        host_issued_ = issued_ = true;
+        count(Counter::put_batches);
+    }
+    if (issue_.needed && !issue_.launch)
+        if (Progress progress = launch(issue_, gpu::Kernel::issue, 1, "issue"); progress != Progress::moved)
+            return progress;
+    if (!started_ && (host_issued_ || issue_.launch))
+        for (const Leg &leg : legs_)
+            if (leg.queue->wake)
+                leg.queue->wake();
+    if (copy_.needed && !copy_.launch) {
+        const int workgroups = std::max(params().loadstore_workgroups, 1);
+        if (Progress progress = launch(copy_, gpu::Kernel::copy, static_cast<uint32_t>(workgroups), "copy");
+            progress != Progress::moved)
+            return progress;
+    }
+    started_ = true;
+    return Progress::moved;
+}
+
+Batch::Progress Batch::launch(Started &started, gpu::Kernel kernel, uint32_t workgroups, const char *name) {
+    const gpu::Status status = runtime_.launch(device_, kernel, workgroups, work_, started.launch);
+    if (status == gpu::Status::ok) {
+        issued_ = true;
+        count(Counter::launches);
+        if (kernel == gpu::Kernel::issue)
+            count(Counter::put_batches);
+        return Progress::moved;
+    }
+    started.launch = 0;
+    if (status == gpu::Status::pending)
+        return Progress::waiting;
+    return fail(std::string(name) + " kernel cannot be started: " + gpu::to_string(status));
+}
+
+// The CPU would have to wait for room, and nothing here waits. Other threads may still be faster: then
+// it waits for their packets to be read. A claim takes up to its own size again for the pad at the
+// ring's end. Call with the queues in use.
+bool Batch::room_in_rings() const {
+    for (const Leg &leg : legs_) {
+        const struct sdma_ring *ring = leg.queue->ring;
+        if (!ring)
+            return false; // taken out of use: progress finds the fault
+        const auto *cursors = reinterpret_cast<const struct sdma_ring_cursors *>(ring->cursors);
+        const uint64_t read = load_acquire(reinterpret_cast<const uint64_t *>(ring->read_pointer));
+        const uint64_t used = load_acquire(&cursors->reserve) - read;
+        const uint64_t claim = (leg.dwords + signals_dwords) * sizeof(uint32_t);
+        if (used > 0 && used + 2 * claim > ring->bytes)
+            return false;
+    }
+    return true;
+}
+
+// ---- completion ----------------------------------------------------------------------------------
+
+bool Batch::reached(const uint64_t *word, uint64_t expected) const {
+    const uint64_t value = load_acquire(word);
+    return signal_kind_ == SDMA_SIGNAL_FENCE ? static_cast<int32_t>(static_cast<uint32_t>(value - expected)) >= 0
+                                             : static_cast<int64_t>(value - expected) >= 0;
+}
+
+bool Batch::all_raised() const {
+#ifdef SDMA_MUTANT_EARLY_FLUSH
+    return true;
+#endif
+    for (size_t i = 0; i < legs_.size(); i++)
+        if (!reached(word(i), 1))
+            return false;
+    return true;
+}
+
+bool Batch::all_at_target() const {
+    for (size_t i = 0; i < legs_.size(); i++)
+        if (!reached(read_back(i), legs_[i].expected_at_target))
+            return false;
+    return true;
+}
+
+bool Batch::finished(const Started &started) const {
+    return started.finished || !started.launch || runtime_.finished(started.launch) != gpu::Status::pending;
+}
+
+bool Batch::launched(Started &started, const char *name) {
+    if (started.finished || !started.launch)
+        return true;
+    const gpu::Status status = runtime_.finished(started.launch);
+    if (status == gpu::Status::pending)
+        return false;
+    runtime_.release(started.launch);
+    started.finished = true;
+    if (status != gpu::Status::ok)
+        fail(std::string(name) + " kernel ended with: " + gpu::to_string(status));
+    return true;
+}
+
+bool Batch::ready() const {
+    return !started_ || load_acquire(&work_->status) > SDMA_WORK_ISSUED ||
+           (all_raised() && finished(issue_) && finished(copy_));
+}
+
+Batch::Progress Batch::poll() {
+    if (!started_)
+        if (Progress progress = start(); progress != Progress::moved)
+            return progress;
+    const uint64_t status = load_acquire(&work_->status);
+    if (status > SDMA_WORK_ISSUED)
+        return fail(status == SDMA_WORK_RING_STUCK ? "a ring has no room and its engine does not read"
+                                                   : "the initiator found no sense in the work record");
+    const bool both = launched(issue_, "issue") & launched(copy_, "copy");
+    if (!what_.empty())
+        return Progress::failed;
+    if (!both || !all_raised())
+        return Progress::waiting;
+    const bool news = !departed_;
+    departed_ = true;
+    if (!at_target_ || legs_.empty() || (state_ == State::reading && all_at_target())) {
+        complete_ = true;
+        return Progress::moved;
+    }
+    // What came back may have been fetched before the word was raised: again, then.
+    state_ = State::reading;
+    if (!build_reading())
+        return Progress::waiting;
+    if (start() == Progress::failed)
+        return Progress::failed;
+    return news ? Progress::moved : Progress::waiting;
+}
+
+// ---- diagnostics ---------------------------------------------------------------------------------
+
+Batch::Progress Batch::fail(std::string what) {
+    what_ = std::move(what);
+    return Progress::failed;
+}
+
+uint64_t Batch::activity() const {
+    uint64_t sum = (issued_ ? 1 : 0) + (started_ ? 2 : 0) + (issue_.finished ? 4 : 0) + (copy_.finished ? 8 : 0);
+    auto lock = context_.use_queues();
+    for (const Leg &leg : legs_)
+        if (const struct sdma_ring *ring = leg.queue->ring)
+            sum += 16 * load_acquire(reinterpret_cast<const uint64_t *>(ring->read_pointer));
+    return sum;
+}
+
+std::string Batch::describe() const {
+    std::string text = std::to_string(copies_.size()) + " copies, operations up to " + std::to_string(last);
+    if (!issued_)
+        text += record_ ? ", not issued" : ", no work record";
+    if (copy_.needed)
+        text += copy_.finished ? ", load/store kernel finished" : ", load/store kernel not finished";
+    auto lock = context_.use_queues();
+    for (size_t i = 0; i < legs_.size(); i++) {
+        text += "; " + legs_[i].queue->describe();
+        if (words_)
+            text += ", signal is " + std::to_string(load_acquire(word(i))) + ", expected 1";
+    }
+    return text;
+}
+
+} // namespace sdma::line
