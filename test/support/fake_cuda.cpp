@@ -74,7 +74,17 @@ Node &node() {
     return all;
 }
 
-thread_local std::vector<CUcontext> contexts;
+// Without a destructor: exit handlers run after those of a thread.
+struct Contexts {
+    CUcontext entries[16];
+    int count;
+    bool empty() const { return count == 0; }
+    CUcontext &back() { return entries[count - 1]; }
+    void push_back(CUcontext context) { entries[count++ % 16] = context; }
+    void pop_back() { count--; }
+    void clear() { count = 0; }
+};
+thread_local Contexts contexts;
 thread_local int runtime_device = 0;
 
 CUcontext context_of(int device) { return reinterpret_cast<CUcontext>(&node().gpus[static_cast<size_t>(device)]); }
