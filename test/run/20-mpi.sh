@@ -13,6 +13,6 @@ mpi_test() {
 
 while IFS='|' read -r name _; do
     case $name in '' | '#'*) continue ;; esac
-    register "mpi/$name" 120 mpi_test "$name"
+    register "mpi/$name" 240 mpi_test "$name"
 done <"$top/test/mpi/tests.list"
 unset name

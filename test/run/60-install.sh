@@ -32,6 +32,18 @@ install_links_no_runtime() {
     done
 }
 
+# What a checkout has is in the release, but for what only a checkout needs.
+dist_is_complete() {
+    local missing
+    git -c safe.directory='*' -C "$top" rev-parse --git-dir >/dev/null 2>&1 || skip "not a checkout"
+    make -s dist
+    tar -tf mpi-sdma-*.tar.xz | sed 's,^[^/]*/,,' | sort >"$logs/dist-files"
+    missing=$(git -c safe.directory='*' -C "$top" ls-files | grep -v '^\.' | sort | comm -23 - "$logs/dist-files")
+    rm mpi-sdma-*.tar.xz
+    echo "not in the release: $missing"
+    [ -z "$missing" ]
+}
+
 distcheck() {
     make -C "$build" distcheck
 }
@@ -39,6 +51,7 @@ distcheck() {
 register install/works-from-empty-environment 60 install_works_from_empty_environment
 register install/exports-little 20 install_exports_little
 register install/links-no-runtime 20 install_links_no_runtime
+register install/dist-is-complete 120 dist_is_complete
 if [ -n "$soak" ]; then
     register install/distcheck 1800 distcheck
 fi
