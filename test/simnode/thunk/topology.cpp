@@ -48,6 +48,20 @@ void describe_cpu(HsaNodeProperties &node) {
     write_text(node.MarketingName, "Simulated node, host");
 }
 
+// What ROCm 6 made of three words that were reserved before; ROCr reads its own layout whatever we are built with.
+template <class Properties>
+void describe_later(Properties &node, uint32_t xccs, uint32_t gpu_id, uint32_t family) {
+    if constexpr (requires { node.FamilyID; }) {
+        node.NumXcc = xccs;
+        node.KFDGpuID = gpu_id;
+        node.FamilyID = family;
+    } else {
+        const uint32_t later[3] = {xccs, gpu_id, family};
+        static_assert(sizeof later == sizeof node.Reserved);
+        memcpy(node.Reserved, later, sizeof later);
+    }
+}
+
 void describe_gpu(unsigned gpu, HsaNodeProperties &node) {
     const Gpu_model &what = model();
     node.NumFComputeCores = what.compute_units * 4;
@@ -90,10 +104,7 @@ void describe_gpu(unsigned gpu, HsaNodeProperties &node) {
     node.UniqueID = unique_id(gpu);
     node.VGPRSizePerCU = 512 << 10;
     node.SGPRSizePerCU = 16 << 10;
-    // Newer releases: NumXcc, KFDGpuID, FamilyID.
-    const uint32_t later[3] = {what.xccs, kfd_gpu_id(gpu), what.family};
-    static_assert(sizeof later == sizeof node.Reserved);
-    memcpy(node.Reserved, later, sizeof later);
+    describe_later(node, what.xccs, kfd_gpu_id(gpu), what.family);
     write_text(node.MarketingName, "Simulated " + options().gfx);
     strncpy(reinterpret_cast<char *>(node.AMDName), "simulated", sizeof node.AMDName - 1);
 }
