@@ -212,8 +212,17 @@ Status Runtime::pin(void *address, size_t bytes, void *&device_address) {
 
 void Runtime::unpin(void *) { pins_--; }
 
-void *Runtime::allocate_shared(size_t bytes) { return calloc(1, bytes); }
-void Runtime::free_shared(void *address) { ::free(address); }
+void *Runtime::allocate_shared(size_t bytes) {
+    auto made = std::make_unique<uint64_t[]>((bytes + 7) / 8);
+    void *address = made.get();
+    std::lock_guard lock(mutex_);
+    shared_[address] = std::move(made);
+    return address;
+}
+void Runtime::free_shared(void *address) {
+    std::lock_guard lock(mutex_);
+    shared_.erase(address);
+}
 void *Runtime::allocate_device(int, size_t bytes) { return calloc(1, bytes); }
 void Runtime::free_device(void *address) { ::free(address); }
 

@@ -122,6 +122,7 @@ private:
     std::map<char *, Mapping> mapped_;
     std::function<void(void *, uint64_t)> hook_;
     std::atomic<int> pins_{0};
+    std::map<void *, std::unique_ptr<uint64_t[]>> shared_; // goes with the runtime
 
     std::mutex hardware_mutex_;
     std::condition_variable wake_;

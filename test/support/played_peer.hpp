@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A peer that a test plays by hand: rank 1 of a team of two, word by word. Its process is a child
-// that does nothing but hold the segments, so that the test can end it.
+// A peer that a test plays by hand: rank 1 of a team of two, word by word. A mortal one's process is
+// a child that does nothing but hold the segments, so that the test can end it.
 #pragma once
 
 #include <csignal>
@@ -16,17 +16,18 @@ namespace ranks {
 
 class Played_peer {
 public:
-    // Before threads start: it forks.
-    explicit Played_peer(uint32_t depth) : layout{2, depth} {
+    explicit Played_peer(uint32_t depth, bool mortal = false) : layout{2, depth} {
         process = sdma::memory::Segment::create("played-process", sizeof(sdma::memory::Process_table));
         team = sdma::memory::Segment::create("played-team", layout.bytes());
-        child_ = fork();
-        if (child_ == 0)
-            for (;;)
-                pause();
         identity_ = sdma::memory::new_identity();
-        identity_.pid = static_cast<uint64_t>(child_);
-        identity_.start_time = sdma::memory::process_start_time(identity_.pid);
+        if (mortal) {
+            child_ = fork();
+            if (child_ == 0)
+                for (;;)
+                    pause();
+            identity_.pid = static_cast<uint64_t>(child_);
+            identity_.start_time = sdma::memory::process_start_time(identity_.pid);
+        }
         table().instance = identity_.instance;
         table().entries = sdma::memory::table_entries;
         table().version = sdma::memory::process_version;

@@ -166,7 +166,7 @@ TEST(Hardware, few_launch_slots_only_cost_time) {
 
 class Death : public testing::Test {
 protected:
-    Death() : loadstore_(params().loadstore_max, size_t{0}), slots_(params().slots, 4), peer(4), here(peer) {
+    Death() : loadstore_(params().loadstore_max, size_t{0}), slots_(params().slots, 4), peer(4, true), here(peer) {
         send = here.rank.gpu->allocate(0, 64);
         recv = here.rank.gpu->allocate(0, 64);
         memory = here.peer_gpu.allocate(0, 64);
@@ -227,7 +227,7 @@ TEST_F(Death, before_it_was_done_with_the_slot) {
 }
 
 TEST_F(Death, during_set_up) {
-    Played_peer other(4);
+    Played_peer other(4, true);
     other.header().verdict = 0;
     std::thread end([&] { other.end(); });
     Opposite opposite(other);
