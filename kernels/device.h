@@ -79,7 +79,19 @@ SDMA_DEVICE void release_system_and_drain() {
     }
 }
 
+// What others stored before a store that this wave has loaded: no older copy is in its caches.
+SDMA_DEVICE void acquire_system() { __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, ""); }
+
 SDMA_DEVICE void pause() { __builtin_amdgcn_s_sleep(1); }
+
+// Of the counter that LLVM's AMDGPU guide and HIP's wall_clock64() describe: 100 MHz.
+SDMA_DEVICE uint64_t clock_ns() {
+#if defined(__GFX11__) || defined(__GFX12__)
+    return __builtin_readsteadycounter() * 10;
+#else
+    return __builtin_amdgcn_s_memrealtime() * 10;
+#endif
+}
 
 // Lanes of a wave run in lock step: a lane that left a loop does not go on before the last one
 // has. A loop over this leaves no lane behind, whatever the compiler does to its exits.
@@ -93,12 +105,21 @@ SDMA_DEVICE bool any_lane(bool predicate) {
 #endif
 }
 
+// All lanes of the wave are here and get the value of lane 0.
+inline constexpr bool lock_step = true;
+SDMA_DEVICE uint64_t broadcast(uint64_t, uint64_t value) {
+    uint64_t low = static_cast<uint32_t>(__builtin_amdgcn_readfirstlane(static_cast<int>(value)));
+    uint64_t high = static_cast<uint32_t>(__builtin_amdgcn_readfirstlane(static_cast<int>(value >> 32)));
+    return high << 32 | low;
+}
+
 SDMA_DEVICE void workgroup_sync() {
     __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
     __builtin_amdgcn_s_barrier();
     __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
 }
 
+template <typename T> SDMA_DEVICE T *pointer(uint64_t address) { return (T *)(Global<T> *)address; }
 template <typename T> SDMA_DEVICE T load(uint64_t address) { return *(const Global<T> *)address; }
 template <typename T> SDMA_DEVICE void store(uint64_t address, T value) { *(Global<T> *)address = value; }
 typedef uint32_t Vector __attribute__((ext_vector_type(4)));
@@ -154,13 +175,24 @@ SDMA_DEVICE bool swap_cursor(uint64_t address, uint64_t expected, uint64_t wante
 SDMA_DEVICE void drain() { __threadfence_system(); }
 SDMA_DEVICE void drain_ring(uint64_t) { drain(); }
 SDMA_DEVICE void release_system_and_drain() { __threadfence_system(); }
+SDMA_DEVICE void acquire_system() { asm volatile("fence.acq_rel.sys;" ::: "memory"); }
 SDMA_DEVICE void pause() { __nanosleep(100); }
+SDMA_DEVICE uint64_t clock_ns() {
+    uint64_t now;
+    asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now)::"memory");
+    return now;
+}
 
 // Lanes make progress on their own since sm_70.
 SDMA_DEVICE bool any_lane(bool predicate) { return predicate; }
 
+// All lanes of the wave come here and get the value of lane 0.
+inline constexpr bool lock_step = true;
+SDMA_DEVICE uint64_t broadcast(uint64_t, uint64_t value) { return __shfl_sync(0xffffffff, value, 0); }
+
 SDMA_DEVICE void workgroup_sync() { __syncthreads(); }
 
+template <typename T> SDMA_DEVICE T *pointer(uint64_t address) { return reinterpret_cast<T *>(address); }
 template <typename T> SDMA_DEVICE T load(uint64_t address) { return *reinterpret_cast<const T *>(address); }
 template <typename T> SDMA_DEVICE void store(uint64_t address, T value) { *reinterpret_cast<T *>(address) = value; }
 using Vector = uint4;
@@ -170,6 +202,7 @@ using Vector = uint4;
 #else
 
 #include <sched.h>
+#include <time.h>
 
 #ifdef SDMA_TWIN
 #include "twin.h"
@@ -204,7 +237,13 @@ void store_system(uint64_t address, uint64_t value);
 void store_system_dword(uint64_t address, uint32_t value);
 bool swap_cursor(uint64_t address, uint64_t expected, uint64_t wanted);
 void drain();
+uint64_t clock_ns();
 #else
+SDMA_DEVICE uint64_t clock_ns() {
+    timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return uint64_t(now.tv_sec) * 1000000000 + uint64_t(now.tv_nsec);
+}
 SDMA_DEVICE uint64_t load_system(uint64_t address) {
     return __atomic_load_n(reinterpret_cast<const uint64_t *>(address), __ATOMIC_ACQUIRE);
 }
@@ -237,6 +276,7 @@ SDMA_DEVICE void drain_ring(uint64_t last_dword) {
     (void)__atomic_load_n(reinterpret_cast<const volatile uint32_t *>(last_dword), __ATOMIC_ACQUIRE);
 }
 SDMA_DEVICE void release_system_and_drain() { drain(); }
+SDMA_DEVICE void acquire_system() {} // every load does
 
 SDMA_DEVICE uint32_t add_system(uint64_t address, uint32_t value) {
     return __atomic_fetch_add(reinterpret_cast<uint32_t *>(address), value, __ATOMIC_ACQ_REL);
@@ -246,6 +286,17 @@ SDMA_DEVICE void store_cursor(uint64_t address, uint64_t value) { store_system(a
 
 SDMA_DEVICE bool any_lane(bool predicate) { return predicate; }
 
+// Lanes come here when they like: through a word that only lane 0 writes.
+inline constexpr bool lock_step = false;
+SDMA_DEVICE uint64_t broadcast(uint64_t word, uint64_t value) {
+    if (lane() != 0) {
+        return load_system(word);
+    }
+    store_system(word, value);
+    return value;
+}
+
+template <typename T> SDMA_DEVICE T *pointer(uint64_t address) { return reinterpret_cast<T *>(address); }
 template <typename T> SDMA_DEVICE T load(uint64_t address) {
     T value;
     __builtin_memcpy(&value, reinterpret_cast<const void *>(address), sizeof value);

@@ -225,18 +225,19 @@ SDMA_DEVICE Outcome issue(const sdma_work *work, uint32_t lane, uint32_t lanes) 
     return walk.outcome;
 }
 
-// Tell the host, by one store, when all lanes have come here. The record may be gone afterwards.
-// Returns this lane's status; with one lane, the record's.
-SDMA_DEVICE uint64_t report(sdma_work *work, Outcome outcome) {
+// Tell the host, by one store, when all lanes have come here: by the lane for which it returns true.
+// The record may be gone afterwards.
+SDMA_DEVICE bool report(sdma_work *work, Outcome outcome) {
     if (outcome.status == SDMA_WORK_RING_STUCK) {
         device::store_system(reinterpret_cast<uint64_t>(&work->fault_queue), outcome.queue);
         device::drain();
     }
     uint32_t status = outcome.status;
-    if (device::last_of_wave(reinterpret_cast<uint64_t>(&work->lanes_done), status)) {
+    bool last = device::last_of_wave(reinterpret_cast<uint64_t>(&work->lanes_done), status);
+    if (last) {
         device::store_system(reinterpret_cast<uint64_t>(&work->status), status);
     }
-    return outcome.status;
+    return last;
 }
 
 } // namespace sdma

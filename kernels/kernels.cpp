@@ -3,10 +3,18 @@
 // The kernels: one source for amdgcn (clang -x hip), nvcc (-x cu) and host twins (-DSDMA_TWIN).
 #include "copy.h"
 #include "issue.h"
+#include "resident.h"
 
 // One workgroup of one wave.
 SDMA_KERNEL(64) sdma_issue_kernel(struct sdma_work *work) {
     sdma::report(work, sdma::issue(work, sdma::device::lane(), sdma::device::lanes()));
+}
+
+// One workgroup of one wave.
+SDMA_KERNEL(64) sdma_resident_kernel(struct sdma_mailbox *mailbox) {
+    sdma::reside(mailbox, [](sdma_work *work, uint64_t) {
+        return sdma::report(work, sdma::issue(work, sdma::device::lane(), sdma::device::lanes()));
+    });
 }
 
 // Any number of workgroups of at most 256 lanes.

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # The kernels of every GPU target, in one offload bundle in the library.
 kernel_sources = kernels/kernels.cpp kernels/issue.h kernels/copy.h kernels/device.h kernels/mutants.h \
+    kernels/resident.h common/sdma/plan/mailbox.h \
     common/sdma/packet/packet.h common/sdma/plan/check.h common/sdma/plan/layout.h common/sdma/plan/work.h \
     common/sdma/ring/producer.h common/sdma/ring/ring.h
 
@@ -36,6 +37,6 @@ EXTRA_DIST += kernels/bundle.sh
 EXTRA_DIST += kernels/kernels.cpp kernels/twin.cpp kernels/twin.h
 
 libmpisdma_la_SOURCES += kernels/bundle.cpp kernels/bundle.h kernels/issue.h kernels/copy.h kernels/device.h \
-    kernels/mutants.h
+    kernels/mutants.h kernels/resident.h
 nodist_libmpisdma_la_SOURCES = kernels/bundle_data.cpp
 nodist_libsdmatest_la_SOURCES = kernels/bundle_data.cpp

@@ -6,7 +6,8 @@
 #if !defined(SDMA_TEST_BUILD) &&                                                                                       \
     (defined(SDMA_MUTANT_SIGNAL_FIRST) || defined(SDMA_MUTANT_TWO_RESERVATIONS) ||                                     \
      defined(SDMA_MUTANT_DOORBELL_FIRST) || defined(SDMA_MUTANT_NO_DRAIN) || defined(SDMA_MUTANT_NO_RELEASE_DRAIN) ||  \
-     defined(SDMA_MUTANT_HALF_DOORBELL) || defined(SDMA_MUTANT_NARROW_SCOPE) || defined(SDMA_MUTANT_NO_PAD))
+     defined(SDMA_MUTANT_HALF_DOORBELL) || defined(SDMA_MUTANT_NARROW_SCOPE) || defined(SDMA_MUTANT_NO_PAD) ||         \
+     defined(SDMA_MUTANT_NO_CLOSING_DRAIN) || defined(SDMA_MUTANT_BLIND_END) || defined(SDMA_MUTANT_NO_POST_DRAIN))
 #error "SDMA_MUTANT_* belongs in test builds (SDMA_TEST_BUILD)"
 #endif
 
@@ -58,6 +59,24 @@ inline constexpr bool narrow_scope = false;
 inline constexpr bool no_pad = true;
 #else
 inline constexpr bool no_pad = false;
+#endif
+
+#ifdef SDMA_MUTANT_NO_CLOSING_DRAIN // the resident kernel looks again before others see that it closes
+inline constexpr bool no_closing_drain = true;
+#else
+inline constexpr bool no_closing_drain = false;
+#endif
+
+#ifdef SDMA_MUTANT_BLIND_END // the resident kernel ends without looking again
+inline constexpr bool blind_end = true;
+#else
+inline constexpr bool blind_end = false;
+#endif
+
+#ifdef SDMA_MUTANT_NO_POST_DRAIN // the host looks at the kernel's state before the kernel sees the record
+inline constexpr bool no_post_drain = true;
+#else
+inline constexpr bool no_post_drain = false;
 #endif
 
 } // namespace sdma::mutant

@@ -23,8 +23,10 @@ extern __thread struct sdma_twin_position *sdma_twin_here;
 
 /* The kernels; the same names as in the code object. */
 struct sdma_work;
+struct sdma_mailbox;
 void sdma_issue_kernel(struct sdma_work *work);
 void sdma_copy_kernel(struct sdma_work *work);
+void sdma_resident_kernel(struct sdma_mailbox *mailbox);
 
 #ifdef __cplusplus
 }

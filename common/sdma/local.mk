@@ -12,6 +12,7 @@ libmpisdma_la_SOURCES += common/sdma/sdma.cpp common/sdma/onesided.cpp common/sd
     common/sdma/team/team.hpp \
     common/sdma/op/context.cpp common/sdma/op/context.hpp common/sdma/op/describe.cpp common/sdma/op/describe.hpp \
     common/sdma/op/op.cpp common/sdma/op/op.hpp common/sdma/op/transfer.cpp common/sdma/op/transfer.hpp \
+    common/sdma/op/mailbox.hpp common/sdma/op/resident.cpp common/sdma/op/resident.hpp common/sdma/plan/mailbox.h \
     common/sdma/op/watch.cpp \
     common/sdma/line/address.cpp common/sdma/line/address.hpp common/sdma/line/batch.cpp common/sdma/line/batch.hpp \
     common/sdma/line/events.cpp common/sdma/line/events.hpp common/sdma/line/line.cpp common/sdma/line/line.hpp \

@@ -28,6 +28,7 @@
 #include "common/sdma/gpu/hip_nvidia/arguments.h"
 #include "kernels/copy.h"
 #include "kernels/issue.h"
+#include "kernels/resident.h"
 
 namespace {
 
@@ -150,7 +151,8 @@ Stream &stream_of(void *handle) {
 
 // ---- kernels ---------------------------------------------------------------------------------------
 
-constexpr const char *kernel_names[] = {"sdma_issue_small", "sdma_issue_large", "sdma_copy_small", "sdma_copy_large"};
+constexpr const char *kernel_names[] = {"sdma_issue_small", "sdma_issue_large", "sdma_copy_small",
+                                        "sdma_copy_large",  "sdma_resident"};
 
 void run_kernel(size_t kernel, const sdma_launch &launch) {
     auto *work = reinterpret_cast<sdma_work *>(launch.record);
@@ -159,6 +161,12 @@ void run_kernel(size_t kernel, const sdma_launch &launch) {
     else
         sdma::copy(work);
     __atomic_store_n(reinterpret_cast<uint64_t *>(launch.done), 1, __ATOMIC_RELEASE);
+}
+
+void reside(const sdma_residence &residence) {
+    sdma::reside(reinterpret_cast<sdma_mailbox *>(residence.mailbox),
+                 [](sdma_work *work, uint64_t) { return sdma::report(work, sdma::issue(work, 0, 1)); });
+    __atomic_store_n(reinterpret_cast<uint64_t *>(residence.done), 1, __ATOMIC_RELEASE);
 }
 
 cudaError_t of(CUresult result) { return static_cast<cudaError_t>(result); } // the numbers agree
@@ -473,8 +481,11 @@ CUresult cuModuleGetFunction(CUfunction *function, CUmodule, const char *name) {
 CUresult cuLaunchKernel(CUfunction function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
                         CUstream stream, void **parameters, void **) {
     const auto kernel = static_cast<size_t>(reinterpret_cast<const char *const *>(function) - std::begin(kernel_names));
-    const sdma_launch launch = *static_cast<const sdma_launch *>(parameters[0]); // first in either form
-    stream_of(stream).give([=] { run_kernel(kernel, launch); });
+    if (std::strcmp(kernel_names[kernel], "sdma_resident") == 0)
+        stream_of(stream).give([residence = *static_cast<const sdma_residence *>(parameters[0])] { reside(residence); });
+    else
+        stream_of(stream).give( // sdma_launch is first in either form
+            [=, launch = *static_cast<const sdma_launch *>(parameters[0])] { run_kernel(kernel, launch); });
     return CUDA_SUCCESS;
 }
 

@@ -11,6 +11,7 @@
 #include "common/sdma/plan/work.h"
 #include "common/sdma/ring/initiate.hpp"
 #include "common/sdma/ring/producer.h"
+#include "kernels/resident.h"
 
 namespace fake {
 
@@ -117,6 +118,8 @@ Runtime::~Runtime() {
     }
     wake_.notify_all();
     thread_.join();
+    for (auto &[launch, thread] : residents_)
+        thread.join();
     while (!own_.empty())
         free(own_.begin()->first);
 }
@@ -244,9 +247,11 @@ Status Runtime::launch(int device, gpu::Kernel kernel, uint32_t workgroups, cons
     std::lock_guard lock(hardware_mutex_);
     if (states_.size() >= launch_slots)
         return Status::pending;
+    if (kernel == gpu::Kernel::resident && faults.no_resident)
+        return Status::unsupported;
     launch = next_launch_++;
     states_[launch] = Status::pending;
-    launches_.push_back({kernel, static_cast<struct sdma_work *>(const_cast<void *>(argument)), launch});
+    launches_.push_back({kernel, const_cast<void *>(argument), launch});
     launched++;
     wake_.notify_all();
     return Status::ok;
@@ -260,6 +265,10 @@ Status Runtime::finished(gpu::Launch launch) {
 void Runtime::release(gpu::Launch launch) {
     std::lock_guard lock(hardware_mutex_);
     states_.erase(launch);
+    if (auto found = residents_.find(launch); found != residents_.end()) {
+        found->second.join(); // it has said that it is finished, as its last
+        residents_.erase(found);
+    }
 }
 
 engine::Queue *Runtime::make_queue(int device, uint32_t engine, engine::Producer producer) {
@@ -311,14 +320,35 @@ bool Runtime::run_launch() {
         return false;
     const Work work = launches_.front();
     launches_.pop_front();
+    if (work.kernel == gpu::Kernel::resident && !faults.fail_launches) {
+        run_resident(work);
+        return true;
+    }
     if (!faults.fail_launches) {
+        auto *record = static_cast<struct sdma_work *>(work.argument);
         if (work.kernel == gpu::Kernel::issue)
-            initiate_on_host(work.work); // the same code as the kernel's
+            initiate_on_host(record); // the same code as the kernel's
         else
-            run_copy_kernel(work.work);
+            run_copy_kernel(record);
     }
     states_[work.launch] = faults.fail_launches ? Status::failed : Status::ok;
     return true;
+}
+
+// The kernel's code as one lane.
+void Runtime::run_resident(const Work &work) {
+    const uint32_t late = faults.slow_start != 0 ? static_cast<uint32_t>(random_() % faults.slow_start) : 0;
+    residents_[work.launch] = std::thread([this, work, late] {
+        std::this_thread::sleep_for(std::chrono::microseconds(late)); // a fault to bear, nobody relies on it
+        reside(static_cast<sdma_mailbox *>(work.argument), [](struct sdma_work *record, uint64_t bytes) {
+            if (bytes != record->record_bytes)
+                throw std::runtime_error("another record than was handed over");
+            return report(record, issue(record, 0, 1));
+        });
+        // finished() sees it while release() waits for the lock: no access to the mailbox is left.
+        std::lock_guard lock(hardware_mutex_);
+        states_[work.launch] = Status::ok;
+    });
 }
 
 bool Runtime::run_queues() {

@@ -3,7 +3,8 @@
 // A node for unit tests: GPUs whose memory is host memory, ranks that are threads. Each rank has a
 // Runtime of its own; an attached allocation is a second mapping of the same file, so that a use
 // after detach is a crash and a wrong offset is wrong data. One thread per Runtime is its hardware:
-// it runs launches and consumes the rings, with faults and delays on demand.
+// it runs launches and consumes the rings, with faults and delays on demand. A resident kernel has a
+// thread of its own.
 #pragma once
 
 #include <atomic>
@@ -25,6 +26,8 @@ struct Faults {
     std::atomic<bool> stall_before_signal{false}; // copies are done, signals are not raised
     std::atomic<bool> hold_launches{false};       // kernels do not start
     std::atomic<bool> fail_launches{false};       // kernels end with an error
+    std::atomic<bool> no_resident{false};         // no resident kernel for these GPUs
+    std::atomic<uint32_t> slow_start{0};          // us that the resident kernel takes to start, at random up to this
     std::atomic<bool> fail_attach{false};
     std::atomic<bool> fail_pin{false};
     std::atomic<bool> no_queues{false};
@@ -106,13 +109,14 @@ private:
     };
     struct Work {
         sdma::gpu::Kernel kernel;
-        struct sdma_work *work;
+        void *argument;
         sdma::gpu::Launch launch;
     };
     struct Ring;
 
     void hardware();
     bool run_launch();
+    void run_resident(const Work &work);
     bool run_queues();
 
     Node &node_;
@@ -130,6 +134,7 @@ private:
     std::map<sdma::gpu::Launch, sdma::gpu::Status> states_;
     sdma::gpu::Launch next_launch_ = 1;
     std::vector<std::unique_ptr<Ring>> rings_;
+    std::map<sdma::gpu::Launch, std::thread> residents_;
     bool stop_ = false;
     std::mt19937_64 random_;
     std::chrono::steady_clock::time_point next_packet_;

@@ -3,3 +3,4 @@ include test/unit/ring.mk
 include test/unit/proxy.mk
 include test/unit/engine.mk
 include test/unit/operations.mk
+include test/unit/resident.mk

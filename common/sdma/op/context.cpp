@@ -8,7 +8,8 @@ namespace sdma::op {
 Context::Context(Platform platform) : platform_(std::move(platform)), memory_(platform_.gpu) {}
 
 Context::~Context() {
-    engines_.reset(); // engines stop before anything they may touch goes
+    residents_.clear(); // initiators, then engines
+    engines_.reset();   // engines stop before anything they may touch goes
     if (gpu::Runtime *runtime = memory_.open_runtime())
         for (auto [bytes, record] : free_records_)
             runtime->free_shared(record);
@@ -31,6 +32,11 @@ engine::Queue *Context::queue(int device, const gpu::Pci_address &peer, engine::
         queues_.insert(queue);
     }
     return queue;
+}
+
+Resident &Context::resident(int device) {
+    std::lock_guard lock(mutex_);
+    return residents_.try_emplace(device, *memory_.open_runtime(), device).first->second;
 }
 
 std::byte *Context::take_record(size_t bytes) {
@@ -63,6 +69,8 @@ void Context::fail() {
     std::lock_guard lock(mutex_);
     if (faulted())
         return;
+    for (auto &[device, resident] : residents_)
+        resident.stop();
     for (engine::Queue *queue : queues_)
         engines_->abandon(*queue);
     faulted_.store(true, std::memory_order_release);

@@ -16,6 +16,7 @@
 #include "../engine/engine.hpp"
 #include "../memory/memory.hpp"
 #include "../team/team.hpp"
+#include "resident.hpp"
 
 namespace sdma::op {
 
@@ -39,6 +40,9 @@ public:
     // nullptr while there is no runtime. Queues are made at first use, not by this.
     engine::Engines *engines();
 
+    // The resident kernel of a device; it is started by its first record. There is a runtime.
+    Resident &resident(int device);
+
     // A record's memory, which kernels read: zeroed or used before, 8-byte aligned. nullptr: none.
     // A record that a kernel may still read after a fault is not given back.
     std::byte *take_record(size_t bytes);
@@ -59,6 +63,7 @@ private:
     std::mutex mutex_; // guards what follows
     std::unique_ptr<engine::Engines> engines_;
     std::set<engine::Queue *> queues_;
+    std::map<int, Resident> residents_; // by device
     std::multimap<size_t, std::byte *> free_records_;
     std::set<team::Team *> teams_;
     std::shared_mutex queues_mutex_;

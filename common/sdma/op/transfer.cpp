@@ -176,6 +176,8 @@ bool Transfer::build_record() {
         return false;
     }
     issue_.needed = !queues_.empty() && !by_host_;
+    if (issue_.needed && is(params().launch, "resident"))
+        resident_ = &context_.resident(call_.device);
     return true;
 }
 
@@ -194,14 +196,27 @@ bool Transfer::issue() {
         initiate_on_host(work_);
         host_issued_ = true;
     }
-    if (issue_.needed && !issue_.launch && !launch(issue_, gpu::Kernel::issue, 1))
+    if (issue_.needed && !issue_.launch && !handed_ && !hand_over())
         return false;
-    if (host_issued_ || issue_.launch)
+    if (host_issued_ || issue_.launch || handed_)
         for (engine::Queue *queue : queues_)
             if (queue->wake)
                 queue->wake();
     const int workgroups = std::max(params().loadstore_workgroups, 1);
     return !copy_.needed || copy_.launch || launch(copy_, gpu::Kernel::copy, static_cast<uint32_t>(workgroups));
+}
+
+// To the resident kernel or to one of our own.
+bool Transfer::hand_over() {
+    gpu::Status status = resident_ ? resident_->submit(*work_) : gpu::Status::unsupported;
+    if (status == gpu::Status::unsupported) {
+        resident_ = nullptr;
+        return launch(issue_, gpu::Kernel::issue, 1);
+    }
+    handed_ = status == gpu::Status::ok;
+    if (!handed_ && status != gpu::Status::pending)
+        hardware_fault(std::string("resident kernel cannot be started: ") + gpu::to_string(status));
+    return handed_;
 }
 
 bool Transfer::launch(Started &started, gpu::Kernel kernel, uint32_t workgroups) {
@@ -271,6 +286,15 @@ bool Transfer::poll_launch(Started &started, const char *name) {
     return true;
 }
 
+// False while the record is open; it is not touched any more then.
+bool Transfer::poll_resident() {
+    if (!handed_ || load_acquire(work_->status) != SDMA_WORK_OPEN)
+        return true;
+    if (resident_->poll() == gpu::Status::failed)
+        hardware_fault("the resident kernel is dead");
+    return false;
+}
+
 bool Transfer::own_part_done() {
     if (work_) {
         const uint64_t status = load_acquire(work_->status);
@@ -280,7 +304,7 @@ bool Transfer::own_part_done() {
             return false;
         }
         const bool was_finished = copy_.finished;
-        if (!poll_launch(issue_, "issue") || !poll_launch(copy_, "copy"))
+        if (!poll_resident() || !poll_launch(issue_, "issue") || !poll_launch(copy_, "copy"))
             return false;
         if (copy_.finished && !was_finished)
             for (const plan::Peer &peer : peers_)

@@ -46,8 +46,10 @@ private:
     bool build_record();
     bool issue();
     bool launch(Started &started, gpu::Kernel kernel, uint32_t workgroups);
+    bool hand_over();
     bool rings_have_room() const;
     bool poll_launch(Started &started, const char *name);
+    bool poll_resident();
     bool own_part_done();
     bool all_arrived();
     bool reached(const team::Word &word) const;
@@ -79,6 +81,8 @@ private:
     size_t record_bytes_ = 0;
     struct sdma_work *work_ = nullptr;
     bool host_issued_ = false;
+    Resident *resident_ = nullptr; // issues in place of a kernel of our own
+    bool handed_ = false;          // to it
     Started issue_, copy_;
     uint32_t uses_counted_ = 0; // attachments of ranks below this are in use
 

@@ -75,6 +75,8 @@ std::string Transfer::hardware_state() const {
     std::string state = std::to_string(issue_.launch != 0) + std::to_string(issue_.finished) +
                         std::to_string(copy_.launch != 0) + std::to_string(copy_.finished) + ' ' +
                         std::to_string(next_departure_);
+    if (resident_)
+        state += ' ' + resident_->describe();
     for (const engine::Queue *queue : queues_)
         state += ' ' + queue->describe();
     return state;

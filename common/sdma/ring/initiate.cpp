@@ -5,6 +5,10 @@
 
 namespace sdma {
 
-uint64_t initiate_on_host(struct sdma_work *work) { return report(work, issue(work, 0, 1)); }
+uint64_t initiate_on_host(struct sdma_work *work) {
+    const Outcome outcome = issue(work, 0, 1);
+    report(work, outcome);
+    return outcome.status;
+}
 
 } // namespace sdma

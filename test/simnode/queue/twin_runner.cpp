@@ -204,10 +204,10 @@ private:
     }
 };
 
-template <void (*kernel)(sdma_work *)> void with_work(const void *kernarg) {
-    sdma_work *work;
-    memcpy(&work, kernarg, sizeof work);
-    kernel(work);
+template <typename Argument, void (*kernel)(Argument *)> void with(const void *kernarg) {
+    Argument *argument;
+    memcpy(&argument, kernarg, sizeof argument);
+    kernel(argument);
 }
 
 } // namespace
@@ -216,7 +216,9 @@ Twin find_twin(const std::string &name) {
     static constexpr struct {
         const char *name;
         Twin twin;
-    } own[] = {{"sdma_issue_kernel", with_work<sdma_issue_kernel>}, {"sdma_copy_kernel", with_work<sdma_copy_kernel>}};
+    } own[] = {{"sdma_issue_kernel", with<sdma_work, sdma_issue_kernel>},
+               {"sdma_copy_kernel", with<sdma_work, sdma_copy_kernel>},
+               {"sdma_resident_kernel", with<sdma_mailbox, sdma_resident_kernel>}};
     for (auto &entry : own)
         if (name == entry.name)
             return entry.twin;

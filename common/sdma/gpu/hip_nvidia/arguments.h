@@ -18,6 +18,12 @@ struct sdma_launch {
     uint64_t words;      /* of the record that follows; 0: none, it is read from `record` */
 };
 
+/* The resident kernel's. */
+struct sdma_residence {
+    uint64_t mailbox;
+    uint64_t done; /* as above */
+};
+
 /* The record, then one struct sdma_ring for each of its queues. */
 struct sdma_launch_small {
     struct sdma_launch launch;

@@ -4,6 +4,7 @@
 // first, and a pinned word says when a kernel has ended, so that no event is needed.
 #include "../../../../kernels/copy.h"
 #include "../../../../kernels/issue.h"
+#include "../../../../kernels/resident.h"
 #include "arguments.h"
 
 namespace {
@@ -22,6 +23,28 @@ template <typename Arguments> __device__ const sdma_work *stage(const Arguments 
     for (uint32_t q = threadIdx.x; q < record->queues; q += blockDim.x)
         queues[q].ring = reinterpret_cast<uint64_t>(shared + words) + q * sizeof(sdma_ring);
     __syncthreads();
+    return record;
+}
+
+// The same with a record that lies in host memory, as the host would have laid it out.
+__device__ const sdma_work *fetch(const sdma_work *work, uint64_t bytes, uint64_t *shared) {
+    constexpr uint64_t ring_words = sizeof(sdma_ring) / 8;
+    const uint64_t words = bytes / 8;
+    if (words > SDMA_INLINE_LARGE)
+        return work;
+    for (uint64_t i = threadIdx.x; i < words; i += blockDim.x)
+        shared[i] = reinterpret_cast<const uint64_t *>(work)[i];
+    __syncwarp();
+    auto *record = reinterpret_cast<sdma_work *>(shared);
+    if (!sdma::plan::record_ok(*record) || words + record->queues * ring_words > SDMA_INLINE_LARGE)
+        return work;
+    auto *queues = reinterpret_cast<sdma_work_queue *>(reinterpret_cast<char *>(shared) + record->queues_offset);
+    for (uint64_t i = threadIdx.x; i < record->queues * ring_words; i += blockDim.x)
+        shared[words + i] = reinterpret_cast<const uint64_t *>(queues[i / ring_words].ring)[i % ring_words];
+    __syncwarp();
+    for (uint32_t q = threadIdx.x; q < record->queues; q += blockDim.x)
+        queues[q].ring = reinterpret_cast<uint64_t>(shared + words + q * ring_words);
+    __syncwarp();
     return record;
 }
 
@@ -89,6 +112,20 @@ SDMA_KERNEL(32) sdma_issue_small(const __grid_constant__ sdma_launch_small argum
 SDMA_KERNEL(32) sdma_issue_large(const __grid_constant__ sdma_launch_large arguments) {
     __shared__ uint64_t shared[SDMA_INLINE_LARGE];
     issue(arguments, shared);
+}
+
+SDMA_KERNEL(32) sdma_resident(const sdma_residence residence) {
+    __shared__ uint64_t shared[SDMA_INLINE_LARGE];
+    sdma::reside(reinterpret_cast<sdma_mailbox *>(residence.mailbox), [&](sdma_work *work, uint64_t bytes) {
+        const sdma_work *record = fetch(work, bytes, shared);
+        const bool told = sdma::report(work, sdma::issue(record, threadIdx.x, blockDim.x));
+        __syncwarp(); // before the next record
+        return told;
+    });
+    if (threadIdx.x == 0) {
+        sdma::device::drain();
+        sdma::device::store_system(residence.done, 1);
+    }
 }
 
 SDMA_KERNEL(256) sdma_copy_small(const __grid_constant__ sdma_launch_small arguments) {

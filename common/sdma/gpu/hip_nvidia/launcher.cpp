@@ -57,7 +57,8 @@ bool Launcher::prepare(const std::string &target) {
     } functions[] = {{"sdma_issue_small", issue_small_},
                      {"sdma_issue_large", issue_large_},
                      {"sdma_copy_small", copy_small_},
-                     {"sdma_copy_large", copy_large_}};
+                     {"sdma_copy_large", copy_large_},
+                     {"sdma_resident", resident_}};
     for (const auto &[name, function] : functions)
         if (!ok(name, driver_.cuModuleGetFunction(&function, module_, name)))
             return false;
@@ -65,7 +66,7 @@ bool Launcher::prepare(const std::string &target) {
     driver_.cuCtxGetStreamPriorityRange(&lowest, &highest);
     if (!ok("make a stream", driver_.cuStreamCreateWithPriority(&stream_, CU_STREAM_NON_BLOCKING, highest)))
         return false;
-    words_ = Pinned(driver_, slots * sizeof(Done));
+    words_ = Pinned(driver_, (slots + 1) * sizeof(Done));
     done_ = static_cast<Done *>(words_.get());
     if (!done_)
         return false;
@@ -77,10 +78,11 @@ Launcher::~Launcher() {
     const Use_context use(driver_, context_);
     if (!use)
         return;
-    if (stream_) {
-        driver_.cuStreamSynchronize(stream_);
-        driver_.cuStreamDestroy(stream_);
-    }
+    for (CUstream stream : {stream_, resident_stream_})
+        if (stream) {
+            driver_.cuStreamSynchronize(stream);
+            driver_.cuStreamDestroy(stream);
+        }
     words_ = {};
     if (counter_)
         driver_.cuMemFree(counter_);
@@ -100,7 +102,7 @@ CUresult Launcher::start(CUfunction function, uint32_t workgroups, Kernel kernel
 
 Status Launcher::launch(Kernel kernel, uint32_t workgroups, const void *argument, uint64_t &launch) {
     if (kernel == Kernel::resident)
-        return Status::unsupported;
+        return launch_resident(argument, launch);
     const auto &record = *static_cast<const sdma_work *>(argument);
     std::lock_guard guard(mutex_);
     if (busy_[next_])
@@ -137,8 +139,35 @@ Status Launcher::launch(Kernel kernel, uint32_t workgroups, const void *argument
     return Status::ok;
 }
 
+Status Launcher::launch_resident(const void *mailbox, uint64_t &launch) {
+    std::lock_guard guard(mutex_);
+    if (busy_[resident_slot])
+        return Status::pending;
+    const Use_context use(driver_, context_);
+    if (!use)
+        return Status::failed;
+    if (!resident_stream_) {
+        int lowest = 0, highest = 0;
+        driver_.cuCtxGetStreamPriorityRange(&lowest, &highest);
+        const CUresult made = driver_.cuStreamCreateWithPriority(&resident_stream_, CU_STREAM_NON_BLOCKING, highest);
+        if (driver_.status("make a stream for the resident kernel", made) != Status::ok)
+            return Status::unsupported; // no reason to give up: each operation can have its kernel
+    }
+    done_[resident_slot].word = 0;
+    sdma_residence residence{.mailbox = reinterpret_cast<uint64_t>(mailbox),
+                             .done = reinterpret_cast<uint64_t>(&done_[resident_slot].word)};
+    void *parameters[] = {&residence};
+    const Status status = driver_.status(
+        "launch", driver_.cuLaunchKernel(resident_, 1, 1, 1, wave, 1, 1, 0, resident_stream_, parameters, nullptr));
+    if (status != Status::ok)
+        return status;
+    busy_[resident_slot] = true;
+    launch = resident_slot + 1;
+    return Status::ok;
+}
+
 Status Launcher::finished(uint64_t launch) {
-    if (launch == 0 || launch > slots)
+    if (launch == 0 || launch > slots + 1)
         return Status::invalid;
     std::atomic_ref<uint64_t> word(done_[launch - 1].word);
     if (word.load(std::memory_order_acquire))
@@ -151,14 +180,14 @@ Status Launcher::finished(uint64_t launch) {
     const Use_context use(driver_, context_);
     if (!use)
         return Status::failed;
-    const CUresult result = driver_.cuStreamQuery(stream_);
+    const CUresult result = driver_.cuStreamQuery(launch == resident_slot + 1 ? resident_stream_ : stream_);
     return result == CUDA_SUCCESS || result == CUDA_ERROR_NOT_READY ? Status::pending
                                                                     : driver_.status("kernel", result);
 }
 
 void Launcher::release(uint64_t launch) {
     std::lock_guard guard(mutex_);
-    if (launch != 0 && launch <= slots)
+    if (launch != 0 && launch <= slots + 1)
         busy_[launch - 1] = false;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Kernel launches on one GPU: a stream of its own, and a pinned word per launch that the kernel
+// Kernel launches on one GPU: a stream of its own (and one for the resident kernel, one at a time), and a pinned word per launch that the kernel
 // writes last. Polling it costs one load (an event costs 1.6 us more per exchange, 2 x H200).
 #pragma once
 
@@ -30,6 +30,7 @@ public:
 private:
     // Well below what CUDA queues before a launch blocks.
     static constexpr uint32_t slots = 128;
+    static constexpr uint32_t resident_slot = slots; // one more
     // One slot's word, on a cache line of its own.
     struct alignas(64) Done {
         uint64_t word;
@@ -37,20 +38,22 @@ private:
 
     Launcher(const Driver &driver, CUcontext context) : driver_(driver), context_(context) {}
     bool prepare(const std::string &target);
+    Status launch_resident(const void *mailbox, uint64_t &launch);
     template <typename Arguments>
     CUresult start(CUfunction function, uint32_t workgroups, Kernel kernel, const Arguments &arguments);
 
     const Driver &driver_;
     const CUcontext context_;
     CUmodule module_ = nullptr;
-    CUstream stream_ = nullptr;
+    CUstream stream_ = nullptr, resident_stream_ = nullptr;
+    CUfunction resident_ = nullptr;
     CUfunction issue_small_ = nullptr, issue_large_ = nullptr, copy_small_ = nullptr, copy_large_ = nullptr;
     Pinned words_;
     Done *done_ = nullptr; // in words_
     CUdeviceptr counter_ = 0;
 
     std::mutex mutex_; // guards what follows
-    std::array<bool, slots> busy_{};
+    std::array<bool, slots + 1> busy_{};
     uint32_t next_ = 0;
     uint32_t polls_ = 0;
 };

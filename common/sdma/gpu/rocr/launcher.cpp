@@ -42,8 +42,9 @@ Launcher::Launcher(const System &system) : system_(system) {
 Launcher::~Launcher() {
     const Api &api = system_.api;
     for (const auto &own : queues_) {
-        if (own->queue)
-            api.hsa_queue_destroy(own->queue);
+        for (hsa_queue_t *queue : {own->queue, own->resident_queue})
+            if (queue)
+                api.hsa_queue_destroy(queue);
         if (own->executable.handle)
             api.hsa_executable_destroy(own->executable);
     }
@@ -72,16 +73,19 @@ Status Launcher::launch(int device, Kernel kernel, uint32_t workgroups, const vo
     const Entry &entry = own.kernels[static_cast<size_t>(kernel)];
     if (!entry.object)
         return Status::unsupported;
+    if (kernel == Kernel::resident && !own.resident_queue && open_queue(own, own.resident_queue) != Status::ok)
+        return Status::unsupported; // no reason to give up: each operation can have its kernel
+    hsa_queue_t *const queue = kernel == Kernel::resident ? own.resident_queue : own.queue;
     Slot *slot = free_slot();
     const Api &api = system_.api;
-    const uint64_t index = api.hsa_queue_load_write_index_relaxed(own.queue);
-    if (!slot || index - api.hsa_queue_load_read_index_scacquire(own.queue) >= own.queue->size)
+    const uint64_t index = api.hsa_queue_load_write_index_relaxed(queue);
+    if (!slot || index - api.hsa_queue_load_read_index_scacquire(queue) >= queue->size)
         return Status::pending;
 
     std::memcpy(slot->arguments, &argument, sizeof argument);
     api.hsa_signal_store_relaxed(slot->signal, 1);
 
-    auto *packet = static_cast<hsa_kernel_dispatch_packet_t *>(own.queue->base_address) + index % own.queue->size;
+    auto *packet = static_cast<hsa_kernel_dispatch_packet_t *>(queue->base_address) + index % queue->size;
     packet->workgroup_size_x = shape.workgroup;
     packet->workgroup_size_y = packet->workgroup_size_z = 1;
     packet->grid_size_x = workgroups * shape.workgroup;
@@ -95,8 +99,8 @@ Status Launcher::launch(int device, Kernel kernel, uint32_t workgroups, const vo
     // The packet belongs to the GPU with the one 32-bit store that makes its header valid.
     std::atomic_ref(*reinterpret_cast<uint32_t *>(packet))
         .store(dispatch_header | uint32_t{dispatch_setup} << 16, std::memory_order_release);
-    api.hsa_queue_store_write_index_screlease(own.queue, index + 1);
-    api.hsa_signal_store_screlease(own.queue->doorbell_signal, static_cast<hsa_signal_value_t>(index));
+    api.hsa_queue_store_write_index_screlease(queue, index + 1);
+    api.hsa_signal_store_screlease(queue->doorbell_signal, static_cast<hsa_signal_value_t>(index));
 
     slot->use = Use::flying;
     slot->device = device;
@@ -137,13 +141,17 @@ Status Launcher::open(Device_queue &own, int device) {
         return Status::no_memory;
     if (const Status status = load_code(own, device); status != Status::ok)
         return status;
+    return open_queue(own, own.queue);
+}
+
+Status Launcher::open_queue(Device_queue &own, hsa_queue_t *&queue) {
+    const hsa_agent_t agent = system_.agents[own.device];
     uint32_t most = queue_packets;
-    system_.api.hsa_agent_get_info(system_.agents[device], HSA_AGENT_INFO_QUEUE_MAX_SIZE, &most);
-    const auto status =
-        system_.api.hsa_queue_create(system_.agents[device], std::min(most, queue_packets), HSA_QUEUE_TYPE_MULTI,
-                                     queue_error, &own, UINT32_MAX, UINT32_MAX, &own.queue);
+    system_.api.hsa_agent_get_info(agent, HSA_AGENT_INFO_QUEUE_MAX_SIZE, &most);
+    const auto status = system_.api.hsa_queue_create(agent, std::min(most, queue_packets), HSA_QUEUE_TYPE_MULTI,
+                                                     queue_error, &own, UINT32_MAX, UINT32_MAX, &queue);
     if (status != HSA_STATUS_SUCCESS) {
-        own.queue = nullptr;
+        queue = nullptr;
         return system_.failure("creating a kernel queue", status);
     }
     return Status::ok;

@@ -14,8 +14,8 @@
 
 namespace sdma::gpu::rocr {
 
-// One small queue per device, created with the first launch on it, and a fixed number of launch
-// slots (completion signal + kernel arguments). Thread-safe; nothing waits for the GPU.
+// One small queue per device, created with the first launch on it, one more for the resident kernel,
+// which would hold up the others, and a fixed number of launch slots (completion signal + kernel arguments). Thread-safe; nothing waits for the GPU.
 class Launcher {
 public:
     explicit Launcher(const System &system);
@@ -36,7 +36,7 @@ private:
         int device = -1;
         State state = State::unopened;
         Status why = Status::failed; // unusable
-        hsa_queue_t *queue = nullptr;
+        hsa_queue_t *queue = nullptr, *resident_queue = nullptr;
         hsa_executable_t executable{};
         std::array<Entry, 3> kernels{}; // by Kernel
         std::atomic<bool> broken{false};
@@ -52,6 +52,7 @@ private:
 
     static void queue_error(hsa_status_t status, hsa_queue_t *queue, void *device_queue);
     Status open(Device_queue &own, int device);
+    Status open_queue(Device_queue &own, hsa_queue_t *&queue);
     Status load_code(Device_queue &own, int device);
     bool find_kernel(Device_queue &own, int device, Kernel kernel, const char *symbol);
     bool create_slots();

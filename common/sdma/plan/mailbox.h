@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * How the host hands work records to the resident kernel of a device: a ring of addresses in pinned
+ * memory, with one writer per word. `head` and `done` count records and only grow.
+ *
+ *   host     record's address into records[head % slots], head + 1, full fence, look at `state`
+ *   kernel   sees head, acquires, takes the records up to it, done + 1 behind each
+ *   the end  idle for long: CLOSING, full fence, look at head again: RUNNING if it has grown, else ENDED
+ *
+ * Of the two looks behind a fence at least one sees the other side's store: a record is either taken
+ * by the kernel that runs or found left by the host, which starts the next one. ENDED is a kernel's
+ * last store here. */
+#ifndef SDMA_PLAN_MAILBOX_H
+#define SDMA_PLAN_MAILBOX_H
+
+#include <stdint.h>
+
+#define SDMA_MAILBOX_SLOTS 64u           /* power of two */
+#define SDMA_MAILBOX_STOP (1ull << 63)   /* in head: end, and take nothing more */
+
+/* In this order: only ENDED lets the host start a kernel. */
+enum sdma_mailbox_state { SDMA_MAILBOX_ENDED = 0, SDMA_MAILBOX_RUNNING = 1, SDMA_MAILBOX_CLOSING = 2 };
+
+struct sdma_mailbox_entry {
+    uint64_t record; /* address of the struct sdma_work */
+    uint64_t bytes;  /* of the whole record */
+};
+
+struct sdma_mailbox {
+    /* the host's */
+    uint64_t head;    /* records handed over */
+    uint64_t idle_ns; /* how long a kernel without work stays; read when it starts */
+    uint64_t pad_host[6];
+    /* the kernel's; the host's while none runs */
+    uint64_t done;  /* records issued; their memory and their entries may be used again */
+    uint64_t state; /* enum sdma_mailbox_state */
+    uint64_t order; /* from lane 0, for lanes that share no registers with it (twins) */
+    uint64_t pad_kernel[5];
+    struct sdma_mailbox_entry records[SDMA_MAILBOX_SLOTS];
+};
+
+#endif

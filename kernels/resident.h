@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The resident kernel: one wave that takes work records from a mailbox (plan/mailbox.h) and issues
+// them, without a launch for each. It only writes packets: memory that a kernel loads and stores is
+// safe at the boundaries of kernels only. It ends by itself when it has been idle for long, so that
+// nobody who waits for the device waits for it.
+//
+// Lane 0 looks; all lanes follow its order.
+#pragma once
+
+#include "../common/sdma/plan/mailbox.h"
+#include "issue.h"
+
+namespace sdma {
+namespace residing {
+
+struct Idle {
+    uint64_t limit; // ns
+    uint64_t since; // when there was nothing to do for the first time; 0: there was
+};
+
+SDMA_DEVICE uint64_t load(const uint64_t &word) { return device::load_system(reinterpret_cast<uint64_t>(&word)); }
+SDMA_DEVICE void store(uint64_t &word, uint64_t value) {
+    device::store_system(reinterpret_cast<uint64_t>(&word), value);
+}
+
+// Take records up to `limit`; then end, or look again.
+SDMA_DEVICE uint64_t order(uint64_t limit, bool end) { return limit << 1 | (end ? 1 : 0); }
+
+SDMA_DEVICE uint64_t leave(sdma_mailbox *mailbox, uint64_t taken) {
+    device::drain();
+    store(mailbox->state, SDMA_MAILBOX_ENDED);
+    return order(taken, true);
+}
+
+// Idle for too long: the last look, behind a fence.
+SDMA_DEVICE uint64_t close(sdma_mailbox *mailbox, uint64_t taken, Idle &idle) {
+    store(mailbox->state, SDMA_MAILBOX_CLOSING);
+    if constexpr (!mutant::no_closing_drain) {
+        device::drain();
+    }
+    uint64_t head = mutant::blind_end ? taken : load(mailbox->head);
+    if (head == taken || (head & SDMA_MAILBOX_STOP) != 0) {
+        return leave(mailbox, taken);
+    }
+    store(mailbox->state, SDMA_MAILBOX_RUNNING);
+    idle.since = 0;
+    return order(head, false);
+}
+
+// One look of lane 0, which has dealt with `taken` records.
+SDMA_DEVICE uint64_t look(sdma_mailbox *mailbox, uint64_t taken, Idle &idle) {
+    uint64_t head = load(mailbox->head);
+    if ((head & SDMA_MAILBOX_STOP) != 0) {
+        return leave(mailbox, taken);
+    }
+    if (head != taken) {
+        idle.since = 0;
+        return order(head, false);
+    }
+    if (!device::lock_step && load(mailbox->done) != taken) { // other lanes are not through
+        return order(taken, false);
+    }
+    uint64_t now = device::clock_ns();
+    if (idle.since == 0) {
+        idle.since = now;
+    }
+    return now - idle.since < idle.limit ? order(taken, false) : close(mailbox, taken, idle);
+}
+
+} // namespace residing
+
+// Every lane of one wave. `serve(work, bytes)` issues a record and returns true for the one lane that
+// has reported it; all lanes are through with the record then.
+template <typename Serve> SDMA_DEVICE void reside(sdma_mailbox *mailbox, Serve serve) {
+    using namespace residing;
+    uint64_t taken = load(mailbox->done);
+    Idle idle{load(mailbox->idle_ns), 0};
+    for (bool ended = false; !ended;) {
+        uint64_t mine = device::lane() == 0 ? look(mailbox, taken, idle) : 0;
+        uint64_t now = device::broadcast(reinterpret_cast<uint64_t>(&mailbox->order), mine);
+        ended = (now & 1) != 0;
+        if (now >> 1 == taken) {
+            if (!ended) {
+                device::pause();
+            }
+            continue;
+        }
+        device::acquire_system(); // entries and records may lie where others did
+        for (; taken != now >> 1; ++taken) {
+            const sdma_mailbox_entry &entry = mailbox->records[taken % SDMA_MAILBOX_SLOTS];
+            if (serve(device::pointer<sdma_work>(load(entry.record)), load(entry.bytes))) {
+                store(mailbox->done, taken + 1);
+            }
+        }
+    }
+}
+
+} // namespace sdma
