@@ -7,7 +7,8 @@
     (defined(SDMA_MUTANT_SIGNAL_FIRST) || defined(SDMA_MUTANT_TWO_RESERVATIONS) ||                                     \
      defined(SDMA_MUTANT_DOORBELL_FIRST) || defined(SDMA_MUTANT_NO_DRAIN) || defined(SDMA_MUTANT_NO_RELEASE_DRAIN) ||  \
      defined(SDMA_MUTANT_HALF_DOORBELL) || defined(SDMA_MUTANT_NARROW_SCOPE) || defined(SDMA_MUTANT_NO_PAD) ||         \
-     defined(SDMA_MUTANT_NO_CLOSING_DRAIN) || defined(SDMA_MUTANT_BLIND_END) || defined(SDMA_MUTANT_NO_POST_DRAIN))
+     defined(SDMA_MUTANT_NO_CLOSING_DRAIN) || defined(SDMA_MUTANT_BLIND_END) || defined(SDMA_MUTANT_NO_POST_DRAIN) || \
+     defined(SDMA_MUTANT_EARLY_FLUSH))
 #error "SDMA_MUTANT_* belongs in test builds (SDMA_TEST_BUILD)"
 #endif
 
@@ -77,6 +78,12 @@ inline constexpr bool blind_end = false;
 inline constexpr bool no_post_drain = true;
 #else
 inline constexpr bool no_post_drain = false;
+#endif
+
+#ifdef SDMA_MUTANT_EARLY_FLUSH // one-sided operations count as complete once they are issued
+inline constexpr bool early_flush = true;
+#else
+inline constexpr bool early_flush = false;
 #endif
 
 } // namespace sdma::mutant

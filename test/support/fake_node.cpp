@@ -274,9 +274,9 @@ void Runtime::release(gpu::Launch launch) {
 engine::Queue *Runtime::make_queue(int device, uint32_t engine, engine::Producer producer) {
     auto made = std::make_unique<Ring>();
     Ring &ring = *made;
-    ring.dwords.resize(65536 / 4);
+    ring.dwords.resize(ring_bytes / 4);
     ring.ring.base = reinterpret_cast<uint64_t>(ring.dwords.data());
-    ring.ring.bytes = 65536;
+    ring.ring.bytes = ring_bytes;
     ring.ring.read_pointer = reinterpret_cast<uint64_t>(&ring.read);
     ring.ring.write_pointer = reinterpret_cast<uint64_t>(&ring.write);
     ring.ring.doorbell = reinterpret_cast<uint64_t>(&ring.doorbell);
@@ -318,6 +318,11 @@ void Runtime::hardware() {
 bool Runtime::run_launch() {
     if (launches_.empty() || faults.hold_launches)
         return false;
+    // A kernel that waits for room in a small ring would wait for this very thread.
+    if (launches_.front().kernel == gpu::Kernel::issue && ring_bytes < 65536)
+        for (auto &ring : rings_)
+            if (!ring->stopped && load(&ring->doorbell) != ring->read)
+                return false;
     const Work work = launches_.front();
     launches_.pop_front();
     if (work.kernel == gpu::Kernel::resident && !faults.fail_launches) {

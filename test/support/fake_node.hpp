@@ -67,6 +67,7 @@ public:
     Faults faults;
     std::atomic<uint64_t> launched{0};
     size_t launch_slots = 64;
+    size_t ring_bytes = 65536; // of queues made from now on
 
     const char *name() const override { return "fake"; }
     std::string version() const override { return "1"; }

@@ -51,6 +51,7 @@ public:
     // Rank 0's announcement with this peer's particulars.
     sdma_bootstrap_t bootstrap() { return {0, 2, this, allgather, [](void *) { return 1; }}; }
 
+    const sdma::memory::Identity &identity() const { return identity_; }
     sdma::memory::Process_table &table() { return *process.at<sdma::memory::Process_table>(0); }
     sdma::team::Header &header() { return *team.at<sdma::team::Header>(0); }
     sdma::team::Offer_line &offer(uint64_t sequence) {

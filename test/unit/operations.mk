@@ -3,7 +3,8 @@
 fake_node = test/support/fake_node.cpp test/support/fake_node.hpp test/support/fake_engines.cpp test/support/ranks.hpp
 
 operation_tests = test/unit/base_test test/unit/collectives_test test/unit/agreement_test test/unit/memory_test \
-    test/unit/fault_test test/unit/hostile_test
+    test/unit/fault_test test/unit/hostile_test test/unit/slots_test test/unit/slots_early_reuse \
+    test/unit/slots_summed_arrival
 check_PROGRAMS += $(operation_tests)
 TESTS += $(operation_tests)
 
@@ -24,3 +25,34 @@ test_unit_hostile_test_LDADD = libsdmatest.la $(GTEST_LIBS)
 
 test_unit_base_test_SOURCES = test/unit/base_test.cpp
 test_unit_base_test_LDADD = libsdmatest.la $(GTEST_LIBS)
+
+# One-sided operations. With a flush that does not wait the tests must fail.
+line_support = $(fake_node) test/support/lines.hpp
+check_PROGRAMS += test/unit/onesided_test test/unit/line_fault_test test/unit/line_early_flush
+TESTS += test/unit/onesided_test test/unit/line_fault_test test/unit/line_early_flush
+
+test_unit_onesided_test_SOURCES = test/unit/onesided_test.cpp $(line_support)
+test_unit_onesided_test_LDADD = libsdmatest.la $(GTEST_LIBS)
+
+test_unit_line_fault_test_SOURCES = test/unit/line_fault_test.cpp test/support/played_peer.hpp $(line_support)
+test_unit_line_fault_test_LDADD = libsdmatest.la $(GTEST_LIBS)
+
+test_unit_line_early_flush_SOURCES = test/unit/line_early_flush.cpp test/unit/onesided_test.cpp common/sdma/line/batch.cpp \
+    $(line_support)
+test_unit_line_early_flush_CPPFLAGS = $(AM_CPPFLAGS) -DSDMA_TEST_BUILD -DSDMA_MUTANT_EARLY_FLUSH
+test_unit_line_early_flush_LDADD = libsdmatest.la $(GTEST_LIBS)
+
+test_unit_slots_test_SOURCES = test/unit/slots_test.cpp $(fake_node)
+test_unit_slots_test_LDADD = libsdmatest.la $(GTEST_LIBS)
+
+# The same with a deliberate mistake in the product, which the test must find.
+slots_mutant_sources = test/unit/slots_test.cpp $(fake_node) common/sdma/team/agreement.cpp common/sdma/team/setup.cpp \
+    common/sdma/op/op.cpp common/sdma/op/transfer.cpp common/sdma/op/watch.cpp
+
+test_unit_slots_early_reuse_SOURCES = $(slots_mutant_sources)
+test_unit_slots_early_reuse_CPPFLAGS = $(AM_CPPFLAGS) -DSDMA_MUTANT_EARLY_REUSE
+test_unit_slots_early_reuse_LDADD = libsdmatest.la $(GTEST_LIBS)
+
+test_unit_slots_summed_arrival_SOURCES = $(slots_mutant_sources)
+test_unit_slots_summed_arrival_CPPFLAGS = $(AM_CPPFLAGS) -DSDMA_MUTANT_SUMMED_ARRIVAL
+test_unit_slots_summed_arrival_LDADD = libsdmatest.la $(GTEST_LIBS)

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "../../../kernels/mutants.h"
 #include "../base/base.hpp"
 #include "../ring/initiate.hpp"
 
@@ -229,11 +230,8 @@ bool Batch::reached(const uint64_t *word, uint64_t expected) const {
 }
 
 bool Batch::all_raised() const {
-#ifdef SDMA_MUTANT_EARLY_FLUSH
-    return true;
-#endif
     for (size_t i = 0; i < legs_.size(); i++)
-        if (!reached(word(i), 1))
+        if (!reached(word(i), 1) && !mutant::early_flush)
             return false;
     return true;
 }
