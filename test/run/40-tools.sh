@@ -31,7 +31,7 @@ bench_names_paths() {
 }
 
 info() {
-    expect 'target: gfx90a' sdma_simnode --gpus 3 -- sdma_info
+    expect 'target: gfx90a' sdma_simnode --gfx gfx90a --gpus 3 -- sdma_info
     expect 'no GPU runtime could be started' sdma_info
     sdma_simnode --gpus 3 -- sdma_info --json 2>/dev/null | python3 -m json.tool
     sdma_info --json 2>/dev/null | python3 -m json.tool

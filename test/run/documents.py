@@ -79,6 +79,20 @@ def check_reasons(top):
             yield f"docs/troubleshooting.md: reason {name} needs a meaning and an advice"
 
 
+def check_mutants(top, names):
+    """Each deliberate mistake that the code offers has a row with the tests that find it."""
+    sources = [p for folder in ("common", "kernels") for p in (top / folder).rglob("*") if p.suffix in (".h", ".hpp", ".cpp")]
+    known = {name for source in sources for name in re.findall(r"SDMA_MUTANT_([A-Z_]+)", source.read_text())}
+    found = {row[0].strip("`"): row for row in cells(top / "docs/architecture.md") if len(row) == 3}
+    found.pop("mutant", None)
+    for name in sorted(known ^ found.keys()):
+        yield f"docs/architecture.md: mutant {name} is {'missing' if name in known else 'unknown'}"
+    for name, row in found.items():
+        tests = re.findall(r"`([^`]+)`", row[2])
+        if not tests or not names.issuperset(tests):
+            yield f"docs/architecture.md: mutant {name}: {row[2]} are not all tests"
+
+
 def check_field_bugs(top, names):
     """Each row names tests of ours, or says which later work it belongs to."""
     for row in cells(top / "docs/field-bugs.md"):
@@ -110,7 +124,8 @@ def main():
         return 0
     names = set(Path(sys.argv[2]).read_text().split())
     parameters = Path(sys.argv[3]).read_text()
-    problems = [*check_tuning(top, parameters), *check_reasons(top), *check_field_bugs(top, names), *check_links(top)]
+    problems = [*check_tuning(top, parameters), *check_reasons(top), *check_mutants(top, names),
+                *check_field_bugs(top, names), *check_links(top)]
     print(*problems, sep="\n")
     return 1 if problems else 0
 
