@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # All tests, from nothing: installs packages, builds, runs. One line per test, and one last line with the counts.
-#   runtests.sh [--only NAME]... [--soak] [--list]
-# NAME may end in * ("mpi/*"). --soak adds the long tests. A test is registered by a file in test/run/; it is a
-# function that returns 0 (ok), 77 (skipped; the last line it prints is the reason) or anything else (failed).
+#   runtests.sh [--only NAME]... [--soak] [--debian13] [--list]
+# NAME may end in * ("mpi/*"). --soak adds the long tests, --debian13 all tests again in a root of Debian 13. A test is
+# registered by a file in test/run/; it is a function that returns 0 (ok), 77 (skipped; the last line it prints is the
+# reason) or anything else (failed).
 set -u
 top=$(cd "$(dirname "$0")" && pwd)
 self=runtests
@@ -58,7 +59,8 @@ run_one() {
 report() {
     local name=$1 log start=$EPOCHREALTIME status
     log=$logs/test-${name//\//-}.log
-    timeout --kill-after=10 "${limits[$name]}" "$top/runtests.sh" --run-one "$name" ${soak:+--soak} >"$log" 2>&1 </dev/null
+    timeout --kill-after=10 "${limits[$name]}" "$top/runtests.sh" --run-one "$name" ${soak:+--soak} \
+        ${use_debian13:+--debian13} >"$log" 2>&1 </dev/null
     status=$?
     local seconds
     seconds=$(awk -v a="$start" -v b="$EPOCHREALTIME" 'BEGIN { printf "%.1f", b - a }')
@@ -83,7 +85,7 @@ report() {
 }
 
 only=()
-soak='' list='' one=''
+soak='' use_debian13='' list='' one=''
 while [ $# -gt 0 ]; do
     case $1 in
     --only | --run-one)
@@ -92,8 +94,9 @@ while [ $# -gt 0 ]; do
         shift
         ;;
     --soak) soak=1 ;;
+    --debian13) use_debian13=1 ;;
     --list) list=1 ;;
-    *) fail "$1: unknown argument (--only NAME, --soak, --list)" ;;
+    *) fail "$1: unknown argument (--only NAME, --soak, --debian13, --list)" ;;
     esac
     shift
 done

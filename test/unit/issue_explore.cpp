@@ -10,6 +10,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <memory>
 #include <random>
 
 #include "common/sdma/plan/plan.hpp"
@@ -84,7 +85,8 @@ private:
 
 void run(uint64_t seed) {
     std::mt19937_64 random(seed);
-    World model(ring_bytes, random() % (1u << 20) * 4, initiators);
+    const auto owner = std::make_unique<World>(ring_bytes, random() % (1u << 20) * 4, initiators);
+    World &model = *owner;
     world = &model;
     std::vector<std::vector<uint64_t>> records;
     for (uint32_t i = 0; i < initiators; ++i) {

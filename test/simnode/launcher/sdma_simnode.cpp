@@ -39,8 +39,8 @@ It shows that protocol, data movement and API use are right; it says nothing abo
 cache coherence, memory ordering or speed of real hardware.
 
   --gpus N         GPUs of the node, 1 to 16 (default 8)
-  --gfx NAME       kind of GPU: gfx90a (default), gfx942, gfx950, ...; the installed
-                   ROCr must know it
+  --gfx NAME       kind of GPU: gfx90a, gfx942, gfx950, ... (default: what SDMA_SIMNODE_GFX
+                   says, or gfx90a); the installed ROCr must know it
   --vram SIZE      memory of each GPU, with suffix K, M, G (default 4G); shared by all
                    processes of the node
   --chaos SEED     engines late and in any order allowed, from a seed above 0
@@ -143,6 +143,8 @@ std::string parse(int argc, char **argv, Command &command) {
     simnode::Options &options = command.options;
     simnode::Gpu_model model;
     char *end = nullptr;
+    if (const char *gfx = getenv("SDMA_SIMNODE_GFX"); gfx && simnode::find_model(gfx, model))
+        options.gfx = gfx;
     for (int found; (found = getopt_long(argc, argv, "+h", long_options, nullptr)) != -1;) {
         switch (found) {
         case 'g':
