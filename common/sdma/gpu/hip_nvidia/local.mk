@@ -9,4 +9,4 @@ libmpisdma_la_SOURCES += \
 	common/sdma/gpu/hip_nvidia/runtime.cpp \
 	common/sdma/gpu/hip_nvidia/stream.cpp common/sdma/gpu/hip_nvidia/stream.hpp
 endif
-EXTRA_DIST += common/sdma/gpu/hip_nvidia/kernels.cu
+EXTRA_DIST += common/sdma/gpu/hip_nvidia/kernels.cu common/sdma/gpu/hip_nvidia/hip/hip_runtime_api.h
