@@ -8,13 +8,14 @@ using sdma::params;
 
 namespace {
 
-enum class Way { engines, host, loadstore, mixed, fence, no_queues };
+enum class Way { engines, resident, host, loadstore, mixed, fence, no_queues };
 
 class Onesided : public testing::TestWithParam<Way> {
 protected:
     Onesided()
         : loadstore_max_(params().put_loadstore_max, largest_by_kernel()),
-          initiator_(params().put_initiator, GetParam() == Way::engines ? "gpu" : "host"),
+          initiator_(params().put_initiator, GetParam() == Way::engines || GetParam() == Way::resident ? "gpu" : "host"),
+          launch_(params().launch, GetParam() == Way::resident ? "resident" : "call"),
           signal_(params().signal, GetParam() == Way::fence ? "fence" : "auto"), chunk_(params().chunk_max, size_t{4096}) {}
     static size_t largest_by_kernel() {
         return GetParam() == Way::loadstore ? size_t{1} << 40 : GetParam() == Way::mixed ? size_t{1000} : size_t{0};
@@ -24,7 +25,7 @@ protected:
         rank.gpu->faults.chaos = 7;
     }
     With<size_t> loadstore_max_;
-    With<const char *> initiator_, signal_;
+    With<const char *> initiator_, launch_, signal_;
     With<size_t> chunk_;
 };
 
@@ -277,13 +278,13 @@ TEST_P(Onesided, a_signal_comes_after_its_data) {
 }
 
 std::string way_name(const testing::TestParamInfo<Way> &info) {
-    constexpr const char *names[] = {"engines", "host", "loadstore", "mixed", "fence", "no_queues"};
+    constexpr const char *names[] = {"engines", "resident", "host", "loadstore", "mixed", "fence", "no_queues"};
     return names[static_cast<int>(info.param)];
 }
 
 INSTANTIATE_TEST_SUITE_P(Ways, Onesided,
-                         testing::Values(Way::engines, Way::host, Way::loadstore, Way::mixed, Way::fence,
-                                         Way::no_queues),
+                         testing::Values(Way::engines, Way::resident, Way::host, Way::loadstore, Way::mixed,
+                                         Way::fence, Way::no_queues),
                          way_name);
 
 // ---- what done means -----------------------------------------------------------------------------

@@ -143,8 +143,9 @@ bool Batch::build(const std::vector<plan::Peer> &peers) {
     operation.peers = peers;
     const auto room = static_cast<size_t>(reinterpret_cast<std::byte *>(words_) - record_);
     work_ = plan::build(operation, {record_, room});
-    started_ = host_issued_ = false;
+    started_ = host_issued_ = handed_ = false;
     issue_ = {0, !legs_.empty() && !by_host_, false};
+    resident_ = issue_.needed && is(params().launch, "resident") ? &context_.resident(device_) : nullptr;
     const bool moves_itself = std::any_of(peers.begin(), peers.end(),
                                           [](const plan::Peer &peer) { return peer.path == SDMA_PATH_LOADSTORE; });
     copy_ = {0, moves_itself, false};
@@ -171,10 +172,10 @@ Batch::Progress Batch::start() {
         host_issued_ = issued_ = true;
         count(Counter::put_batches);
     }
-    if (issue_.needed && !issue_.launch)
-        if (Progress progress = launch(issue_, gpu::Kernel::issue, 1, "issue"); progress != Progress::moved)
+    if (issue_.needed && !issue_.launch && !handed_)
+        if (Progress progress = hand_over(); progress != Progress::moved)
             return progress;
-    if (!started_ && (host_issued_ || issue_.launch))
+    if (!legs_.empty())
         for (const Leg &leg : legs_)
             if (leg.queue->wake)
                 leg.queue->wake();
@@ -185,6 +186,22 @@ Batch::Progress Batch::start() {
             return progress;
     }
     started_ = true;
+    return Progress::moved;
+}
+
+// To the resident kernel or to one of our own.
+Batch::Progress Batch::hand_over() {
+    const gpu::Status status = resident_ ? resident_->submit(*work_) : gpu::Status::unsupported;
+    if (status == gpu::Status::unsupported) {
+        resident_ = nullptr;
+        return launch(issue_, gpu::Kernel::issue, 1, "issue");
+    }
+    if (status == gpu::Status::pending)
+        return Progress::waiting;
+    if (status != gpu::Status::ok)
+        return fail(std::string("resident kernel cannot be started: ") + gpu::to_string(status));
+    handed_ = issued_ = true;
+    count(Counter::put_batches);
     return Progress::moved;
 }
 
@@ -260,8 +277,11 @@ bool Batch::launched(Started &started, const char *name) {
     return true;
 }
 
+// The resident kernel has not come to the record yet, and may have to be started again.
+bool Batch::issue_open() const { return handed_ && load_acquire(&work_->status) == SDMA_WORK_OPEN; }
+
 bool Batch::ready() const {
-    return !started_ || load_acquire(&work_->status) > SDMA_WORK_ISSUED ||
+    return !started_ || issue_open() || load_acquire(&work_->status) > SDMA_WORK_ISSUED ||
            (all_raised() && finished(issue_) && finished(copy_));
 }
 
@@ -269,6 +289,8 @@ Batch::Progress Batch::poll() {
     if (!started_)
         if (Progress progress = start(); progress != Progress::moved)
             return progress;
+    if (issue_open())
+        return resident_->poll() == gpu::Status::failed ? fail("the resident kernel is dead") : Progress::waiting;
     const uint64_t status = load_acquire(&work_->status);
     if (status > SDMA_WORK_ISSUED)
         return fail(status == SDMA_WORK_RING_STUCK ? "a ring has no room and its engine does not read"

@@ -92,8 +92,10 @@ private:
     bool build(const std::vector<plan::Peer> &peers);
     bool room_in_rings() const;
     Progress start();
+    Progress hand_over();
     Progress launch(Started &started, gpu::Kernel kernel, uint32_t workgroups, const char *name);
     bool launched(Started &started, const char *name);
+    bool issue_open() const;
     Progress fail(std::string what);
     uint64_t *word(size_t leg) const { return words_ + leg; }
     uint64_t *read_back(size_t leg) const { return words_ + legs_.size() + leg; }
@@ -116,7 +118,8 @@ private:
     uint64_t *words_ = nullptr; // at the record's end: completion words, values read back, values to store
     struct sdma_work *work_ = nullptr;
     enum sdma_signal_kind signal_kind_ = SDMA_SIGNAL_ATOMIC;
-    bool host_issued_ = false, started_ = false;
+    op::Resident *resident_ = nullptr; // kernel that issues
+    bool host_issued_ = false, handed_ = false, started_ = false;
     Started issue_, copy_;
     bool issued_ = false, departed_ = false, complete_ = false;
     std::string what_;
