@@ -195,36 +195,6 @@ TEST(Calls, the_switch_declines_on_all_ranks) {
 
 // ---- slots ---------------------------------------------------------------------------------------
 
-TEST(Slots, a_rank_runs_ahead_as_far_as_there_are_slots) {
-    With slots(params().slots, 3);
-    World world(2);
-    world.run([&](Rank &rank) {
-        std::vector<std::unique_ptr<sdma::op::Op>> ops;
-        const auto start = [&] { ops.push_back(rank.start(alltoall(host_memory, host_memory, 8))); };
-        if (rank.rank == 0) {
-            for (int i = 0; i < 4; i++)
-                start();
-            for (int i = 0; i < 3; i++)
-                EXPECT_EQ(SDMA_DECLINED, ops[static_cast<size_t>(i)]->test());
-            for (int i = 0; i < 1000; i++)
-                EXPECT_EQ(SDMA_PENDING, ops[3]->test()) << "the slot was reused before the peer was done with it";
-        }
-        rank.world.barrier.wait();
-        if (rank.rank == 1) {
-            start();
-            EXPECT_EQ(SDMA_DECLINED, ops[0]->test());
-        }
-        rank.world.barrier.wait();
-        if (rank.rank == 0)
-            EXPECT_EQ(SDMA_DECLINED, ops[3]->test());
-        else
-            for (int i = 0; i < 3; i++) {
-                start();
-                EXPECT_EQ(SDMA_DECLINED, Rank::finish(*ops.back()));
-            }
-    });
-}
-
 TEST(Slots, thousand_calls_with_a_slow_rank) {
     World world(3);
     world.run([&](Rank &rank) {
@@ -242,43 +212,6 @@ TEST(Slots, thousand_calls_with_a_slow_rank) {
             else
                 EXPECT_EQ(SDMA_DECLINED, rank.run(desc));
         }
-    });
-}
-
-// A fast peer's next operation must not complete this one in the place of a slow peer.
-TEST(Slots, arrivals_of_the_next_operation_count_for_that_one_only) {
-    With loadstore(params().loadstore_max, 0);
-    World world(3);
-    world.run([&](Rank &rank) {
-        constexpr size_t bytes = 64, all = 3 * bytes;
-        char *send = rank.gpu->allocate(0, 2 * all), *recv = rank.gpu->allocate(0, 2 * all);
-        for (uint64_t round = 0; round < 3; round++)
-            ASSERT_EQ(SDMA_OK, checked_alltoall(rank, send, recv, bytes, round)); // no verdicts from here on
-        memset(send, 0x77, 2 * all);
-        memset(recv, 0, 2 * all);
-        rank.world.barrier.wait();
-        auto first = rank.start(alltoall(send, recv, bytes));
-        auto second = rank.start(alltoall(send + all, recv + all, bytes));
-        rank.world.barrier.wait();
-        // Rank 2 has offered both and does no more.
-        if (rank.rank == 1)
-            for (int i = 0; i < 20000; i++) {
-                EXPECT_EQ(SDMA_PENDING, first->test()) << "done without the data of rank 2";
-                EXPECT_EQ(SDMA_PENDING, second->test());
-                std::this_thread::yield();
-            }
-        rank.world.barrier.wait(); // both of rank 1 are on their way
-        if (rank.rank == 0)
-            for (int i = 0; i < 20000; i++) {
-                EXPECT_EQ(SDMA_PENDING, first->test()) << "done without the data of rank 2";
-                EXPECT_EQ(SDMA_PENDING, second->test());
-                std::this_thread::yield();
-            }
-        rank.world.barrier.wait();
-        EXPECT_EQ(SDMA_OK, Rank::finish(*first));
-        EXPECT_EQ(SDMA_OK, Rank::finish(*second));
-        for (size_t i = 0; i < 2 * all; i++)
-            EXPECT_EQ(0x77, recv[i]);
     });
 }
 

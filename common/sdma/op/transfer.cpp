@@ -263,7 +263,7 @@ bool Transfer::reached(const team::Word &word) const {
     uint64_t expected = call_.served;
 #ifdef SDMA_MUTANT_SUMMED_ARRIVAL
     if (&word == &team_.arrival_from(call_, 0))
-        expected *= team_.size() - 1;
+        expected = call_.served_in_team * (team_.size() - 1);
 #endif
     // A FENCE leaves the upper half alone.
     return signal_kind_ == SDMA_SIGNAL_FENCE ? static_cast<int32_t>(static_cast<uint32_t>(value - expected)) >= 0

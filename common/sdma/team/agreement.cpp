@@ -333,10 +333,9 @@ bool Team::try_verdict(Call &call) {
 }
 
 void Team::agree(Call &call) {
-#ifdef SDMA_MUTANT_SUMMED_ARRIVAL
-    call.served = ++served_[0];
-#else
     call.served = ++served_[slot(call)];
+#ifdef SDMA_MUTANT_SUMMED_ARRIVAL
+    call.served_in_team = ++served_in_team_;
 #endif
     settle(call, Call::Stage::agreed, SDMA_REASON_none);
 }

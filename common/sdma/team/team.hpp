@@ -54,6 +54,9 @@ struct Call {
     sdma_reason_t reason = SDMA_REASON_none;
     uint64_t sequence = 0;
     uint64_t served = 0; // uses of the slot served so far, this one included: what signal words show
+#ifdef SDMA_MUTANT_SUMMED_ARRIVAL
+    uint64_t served_in_team = 0;
+#endif
     struct Target {
         memory::Attachment *attachment = nullptr; // nullptr: nothing to send there
         uint64_t offset = 0, bytes = 0;
@@ -191,6 +194,9 @@ private:
     uint32_t unfinished_ = 0;        // calls started and not finished
     std::deque<Call *> calls_;       // not settled, in call order
     std::vector<uint64_t> served_;   // per slot
+#ifdef SDMA_MUTANT_SUMMED_ARRIVAL
+    uint64_t served_in_team_ = 0;
+#endif
     uint64_t evictions_ = 1;         // calls agreed on so far in which a rank had evicted
     uint64_t eviction_serial_ = 0;   // how often we have let go
     uint64_t eviction_known_ = 0;    // ... and up to which the peers have agreed to know it
