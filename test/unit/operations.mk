@@ -3,8 +3,7 @@
 fake_node = test/support/fake_node.cpp test/support/fake_node.hpp test/support/fake_engines.cpp test/support/ranks.hpp
 
 operation_tests = test/unit/base_test test/unit/collectives_test test/unit/agreement_test test/unit/memory_test \
-    test/unit/fault_test test/unit/hostile_test test/unit/slots_test test/unit/slots_early_reuse \
-    test/unit/slots_summed_arrival
+    test/unit/fault_test test/unit/hostile_test
 check_PROGRAMS += $(operation_tests)
 TESTS += $(operation_tests)
 
@@ -41,18 +40,3 @@ test_unit_line_early_flush_SOURCES = test/unit/line_early_flush.cpp test/unit/on
     $(line_support)
 test_unit_line_early_flush_CPPFLAGS = $(AM_CPPFLAGS) -DSDMA_TEST_BUILD -DSDMA_MUTANT_EARLY_FLUSH
 test_unit_line_early_flush_LDADD = libsdmatest.la $(GTEST_LIBS)
-
-test_unit_slots_test_SOURCES = test/unit/slots_test.cpp $(fake_node)
-test_unit_slots_test_LDADD = libsdmatest.la $(GTEST_LIBS)
-
-# The same with a deliberate mistake in the product, which the test must find.
-slots_mutant_sources = test/unit/slots_test.cpp $(fake_node) common/sdma/team/agreement.cpp common/sdma/team/setup.cpp \
-    common/sdma/op/op.cpp common/sdma/op/transfer.cpp common/sdma/op/watch.cpp
-
-test_unit_slots_early_reuse_SOURCES = $(slots_mutant_sources)
-test_unit_slots_early_reuse_CPPFLAGS = $(AM_CPPFLAGS) -DSDMA_MUTANT_EARLY_REUSE
-test_unit_slots_early_reuse_LDADD = libsdmatest.la $(GTEST_LIBS)
-
-test_unit_slots_summed_arrival_SOURCES = $(slots_mutant_sources)
-test_unit_slots_summed_arrival_CPPFLAGS = $(AM_CPPFLAGS) -DSDMA_MUTANT_SUMMED_ARRIVAL
-test_unit_slots_summed_arrival_LDADD = libsdmatest.la $(GTEST_LIBS)
