@@ -99,7 +99,7 @@ struct Runtime::Ring {
     }
 };
 
-Runtime::Runtime(Node &node, int rank, int devices) : node_(node), random_(1) {
+Runtime::Runtime(Node &node, int rank, int devices, bool still) : node_(node), random_(1) {
     for (int i = 0; i < devices; i++) {
         gpu::Device device;
         device.pci = {0, static_cast<uint8_t>(rank), static_cast<uint8_t>(i), 0};
@@ -108,7 +108,8 @@ Runtime::Runtime(Node &node, int rank, int devices) : node_(node), random_(1) {
         device.workgroups = 4;
         devices_.push_back(device);
     }
-    thread_ = std::thread([this] { hardware(); });
+    if (!still)
+        thread_ = std::thread([this] { hardware(); });
 }
 
 Runtime::~Runtime() {
@@ -117,7 +118,8 @@ Runtime::~Runtime() {
         stop_ = true;
     }
     wake_.notify_all();
-    thread_.join();
+    if (thread_.joinable())
+        thread_.join();
     for (auto &[launch, thread] : residents_)
         thread.join();
     while (!own_.empty())
@@ -315,6 +317,12 @@ void Runtime::hardware() {
     }
 }
 
+bool Runtime::step() {
+    std::lock_guard lock(hardware_mutex_);
+    const bool launched = run_launch(), consumed = run_queues();
+    return launched || consumed;
+}
+
 bool Runtime::run_launch() {
     if (launches_.empty() || faults.hold_launches)
         return false;
@@ -345,10 +353,12 @@ void Runtime::run_resident(const Work &work) {
     const uint32_t late = faults.slow_start != 0 ? static_cast<uint32_t>(random_() % faults.slow_start) : 0;
     residents_[work.launch] = std::thread([this, work, late] {
         std::this_thread::sleep_for(std::chrono::microseconds(late)); // a fault to bear, nobody relies on it
-        reside(static_cast<sdma_mailbox *>(work.argument), [](struct sdma_work *record, uint64_t bytes) {
+        reside(static_cast<sdma_mailbox *>(work.argument), [this](struct sdma_work *record, uint64_t bytes) {
             if (bytes != record->record_bytes)
                 throw std::runtime_error("another record than was handed over");
-            return report(record, issue(record, 0, 1));
+            const bool reported = report(record, issue(record, 0, 1));
+            resided++;
+            return reported;
         });
         // finished() sees it while release() waits for the lock: no access to the mailbox is left.
         std::lock_guard lock(hardware_mutex_);

@@ -56,8 +56,10 @@ struct Node {
 
 class Runtime final : public sdma::gpu::Runtime {
 public:
-    Runtime(Node &node, int rank, int devices);
+    // `still`: no thread; the hardware moves when step() is called.
+    Runtime(Node &node, int rank, int devices, bool still = false);
     ~Runtime() override;
+    bool step(); // true while there was something to do
 
     // The application's side. `at`: a fixed address, to get one again. The last `tail` bytes of the
     // last page are outside.
@@ -66,6 +68,7 @@ public:
     void free(void *base);
     Faults faults;
     std::atomic<uint64_t> launched{0};
+    std::atomic<uint64_t> resided{0}; // records that resident kernels have issued
     size_t launch_slots = 64;
     size_t ring_bytes = 65536; // of queues made from now on
 
