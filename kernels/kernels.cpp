@@ -12,8 +12,9 @@ SDMA_KERNEL(64) sdma_issue_kernel(struct sdma_work *work) {
 
 // One workgroup of one wave.
 SDMA_KERNEL(64) sdma_resident_kernel(struct sdma_mailbox *mailbox) {
-    sdma::reside(mailbox, [](sdma_work *work, uint64_t) {
-        return sdma::report(work, sdma::issue(work, sdma::device::lane(), sdma::device::lanes()));
+    uint32_t lane = sdma::device::lane(), lanes = sdma::device::lanes();
+    sdma::reside(mailbox, [=](sdma_work *work, uint64_t) {
+        return sdma::report(work, sdma::issue(work, lane, lanes));
     });
 }
 

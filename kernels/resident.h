@@ -76,22 +76,24 @@ template <typename Serve> SDMA_DEVICE void reside(sdma_mailbox *mailbox, Serve s
     using namespace residing;
     uint64_t taken = load(mailbox->done);
     Idle idle{load(mailbox->idle_ns), 0};
-    for (bool ended = false; !ended;) {
-        uint64_t mine = device::lane() == 0 ? look(mailbox, taken, idle) : 0;
-        uint64_t now = device::broadcast(reinterpret_cast<uint64_t>(&mailbox->order), mine);
-        ended = (now & 1) != 0;
-        if (now >> 1 == taken) {
-            if (!ended) {
+    uint64_t limit = taken;
+    for (bool ended = false; !ended || taken != limit;) {
+        if (taken == limit) {
+            uint64_t mine = device::lane() == 0 ? look(mailbox, taken, idle) : 0;
+            uint64_t now = device::broadcast(reinterpret_cast<uint64_t>(&mailbox->order), mine);
+            ended = (now & 1) != 0;
+            limit = now >> 1;
+            if (taken == limit) {
                 device::pause();
+            } else {
+                device::acquire_system(); // entries and records may lie where others did
             }
             continue;
         }
-        device::acquire_system(); // entries and records may lie where others did
-        for (; taken != now >> 1; ++taken) {
-            const sdma_mailbox_entry &entry = mailbox->records[taken % SDMA_MAILBOX_SLOTS];
-            if (serve(device::pointer<sdma_work>(load(entry.record)), load(entry.bytes))) {
-                store(mailbox->done, taken + 1);
-            }
+        const sdma_mailbox_entry &entry = mailbox->records[taken % SDMA_MAILBOX_SLOTS];
+        ++taken;
+        if (serve(device::pointer<sdma_work>(load(entry.record)), load(entry.bytes))) {
+            store(mailbox->done, taken);
         }
     }
 }

@@ -9,6 +9,8 @@ What is checked (sources of the rules: LLVM's AMDGPU memory model; the ring prot
   - the doorbell is one 64-bit store; packets, write pointer and doorbell have system scope
   - no cache write-back is followed by a store or an atomic without a drain between
   - reservation and publication are in the same loop, which no lane leaves alone
+  - the resident kernel: caches are invalidated between its look at the mailbox and the record; behind CLOSING its next
+    look waits for the store; nothing that changes is read through the scalar cache, which nobody invalidates
   - no scratch, no spills
 The checker must also reject kernels with deliberate mistakes (kernels/mutants.h), else it fails.
 """
@@ -29,6 +31,7 @@ FLAGS = ["-x", "hip", "--cuda-device-only", "-nogpulib", "-nogpuinc", "-O3", "-s
 # Constants of probe.cpp.
 BASE, WRITE_POINTER, DOORBELL = 0x111100001000, 0x333300003000, 0x444400004000
 COMMIT = 0x555500005000 + 64
+HEAD, STATE, RECORD = 0x666600006000, 0x666600006000 + 72, 0x777700007000
 PACKET = {BASE + 64 + 4 * i for i in range(7)}
 
 
@@ -47,7 +50,7 @@ def assembly(clang, target, source, defines=()):
 
 
 class Instruction:
-    """One line of a function: mnemonic, operands, and the loop header of its block (or None)."""
+    """One line of a function: mnemonic, operands, and the header of the innermost loop of its block (or None)."""
 
     def __init__(self, text, loop):
         self.text = text
@@ -60,6 +63,10 @@ class Instruction:
         return bool(re.match(r"(global|flat|buffer|scratch)_(store|atomic)", self.name))
 
     @property
+    def loads(self):
+        return bool(re.match(r"(global|flat|buffer|scratch)_load", self.name))
+
+    @property
     def drains(self):
         return self.name == "s_waitcnt" and "vmcnt(0)" in self.text
 
@@ -70,7 +77,7 @@ class Instruction:
 
 def functions(text):
     """Name -> instructions, from assembly with the compiler's comments."""
-    found, name, loop = {}, None, None
+    found, name, block, loop = {}, None, None, None
     for line in text.splitlines():
         label = re.match(r"(\w+):\s", line + " ")
         if label and f"; @{label[1]}" in line:
@@ -83,14 +90,12 @@ def functions(text):
             continue
         if re.match(r"\.LBB|; %bb\.", line):
             header = re.search(r"in Loop: Header=(\w+)", line)
-            own = re.search(r"Loop Header: Depth=1", line)
-            loop = header[1] if header else line[2:].split(":")[0] if own else None
-            continue
-        parent = re.match(r"\s+;\s+Parent Loop (\w+) Depth=1", line)
-        if parent:
-            loop = parent[1]
+            block = line[2:].split(":")[0]
+            loop = header[1] if header else None
+        if re.search(r";\s*=>\s*This (Inner )?Loop Header: Depth=", line):
+            loop = block
         code = line.split(";")[0].strip()
-        if code and not code.startswith("."):
+        if code and not re.match(r"\.|\w+:", code):
             found[name].append(Instruction(re.sub(r"\s+", " ", code), loop))
     return found
 
@@ -124,10 +129,10 @@ class Registers:
         for target, value in zip(targets, values):
             self.values[target] = value
 
-    def address(self, store):
-        """Where a store goes, or None."""
-        base, scalar = self.operand_pair(store)
-        offset = re.search(r"offset:(-?\d+)", store.text)
+    def address(self, access):
+        """Where a store or a load goes, or None."""
+        base, scalar = self.operand_pair(access)
+        offset = re.search(r"offset:(-?\d+)", access.text)
         if None in base or not base:
             return None
         total = base[0] + ((base[1] << 32) if len(base) > 1 else 0) + (int(offset[1]) if offset else 0)
@@ -137,9 +142,9 @@ class Registers:
             total += scalar[0] + (scalar[1] << 32)
         return total
 
-    def operand_pair(self, store):
-        where = store.operands[2].split(" ")[0] if len(store.operands) > 2 else "off"
-        base = self.read(store.operands[0], 2)
+    def operand_pair(self, access):
+        where = access.operands[2].split(" ")[0] if len(access.operands) > 2 else "off"
+        base = self.read(access.operands[0 if access.stores else 1], 2)
         return base, (self.read(where, 2) if where != "off" else None)
 
 
@@ -187,28 +192,82 @@ def check_write_backs(code):
     return []
 
 
+def trail(code):
+    """What a probe does to the mailbox and the record, in program order."""
+    names = {HEAD: "head", STATE: "state", RECORD: "record"}
+    registers, seen = Registers(), []
+    for instruction in code:
+        if instruction.drains:
+            seen.append("drain")
+        elif re.match(r"buffer_(inv|wbinvl1)", instruction.name):
+            seen.append("invalidate")
+        elif instruction.stores or instruction.loads:
+            kind = "store" if instruction.stores else "load"
+            seen.append(f"{kind} {names.get(registers.address(instruction), 'elsewhere')}")
+        elif instruction.name.startswith("s_load") and "s[" in instruction.text and seen:
+            seen.append(f"scalar {instruction.text}")
+        registers.step(instruction)
+    return seen
+
+
+def in_order(seen, *wanted):
+    """Whether `wanted` occurs in `seen`, other things between allowed."""
+    rest = iter(seen)
+    return all(item in rest for item in wanted)
+
+
+def check_resident(code, target):
+    """The probes of the handshake."""
+    problems = []
+    close, acquire = trail(code["probe_close"]), trail(code["probe_acquire"])
+    first = close.index("load head") if "load head" in close else 0
+    if not in_order(close[:first], "store state", "drain"):
+        problems.append(f"close: {', '.join(close)}")
+    # Its last word behind all others.
+    if not in_order(close[first:], "drain", "drain", "store state"):
+        problems.append(f"end: {', '.join(close)}")
+    if not in_order(acquire, "load head", "drain", "invalidate", "load record") or "load record" in acquire[:3]:
+        problems.append(f"acquire: {', '.join(acquire)}")
+    if target == "gfx90a" and not any(i.name == "buffer_invl2" for i in code["probe_acquire"]):
+        problems.append("acquire: the second-level cache is not invalidated")
+    if target != "gfx90a" and not any(i.name == "buffer_inv" and i.system_scope for i in code["probe_acquire"]):
+        problems.append("acquire: not of system scope")
+    return problems
+
+
+def check_scalar_loads(code):
+    return [f"scalar load in a loop: {i.text}" for i in code if i.loop and i.name.startswith("s_load")]
+
+
+def check_issue(name, code, target):
+    issue = [i for i in code if i.stores or i.drains]
+    shape = ["d" if i.drains else "c" if "cmpswap" in i.name else "2" if i.name.endswith("x2") else "1" for i in issue]
+    at = "".join(shape).find("d2d2d2")
+    if at < 0 or "".join(shape).count("d2d2d2") != 1:
+        return [f"{name}: not exactly one publication"]
+    problems = []
+    publication, swaps = issue[at + 1], [i for i in issue if "cmpswap" in i.name]
+    if not (issue[at + 1].system_scope and issue[at + 3].system_scope) and target != "gfx90a":
+        problems.append(f"{name}: publication without system scope")
+    if len(swaps) != 1 or publication.loop is None or swaps[0].loop != publication.loop:
+        problems.append(f"{name}: publication in loop {publication.loop}, reservation in "
+                        f"{[s.loop for s in swaps]}")
+    return problems
+
+
 def check_kernels(text, target):
     problems = []
     code = functions(text)
-    for name in ("sdma_issue_kernel", "sdma_copy_kernel"):
+    for name in ("sdma_issue_kernel", "sdma_copy_kernel", "sdma_resident_kernel"):
         if name not in code:
             return [f"{name} is missing"]
         if not any(i.name.startswith("buffer_wbl2") for i in code[name]):
             problems.append(f"{name}: no system release")
         problems += [f"{name}: {p}" for p in check_write_backs(code[name])]
         problems += [f"{name}: flat access {i.text}" for i in code[name] if i.name.startswith("flat_")]
-    issue = [i for i in code["sdma_issue_kernel"] if i.stores or i.drains]
-    shape = ["d" if i.drains else "c" if "cmpswap" in i.name else "2" if i.name.endswith("x2") else "1" for i in issue]
-    at = "".join(shape).find("d2d2d2")
-    if at < 0 or "".join(shape).count("d2d2d2") != 1:
-        problems.append("sdma_issue_kernel: not exactly one publication")
-    else:
-        publication, swaps = issue[at + 1], [i for i in issue if "cmpswap" in i.name]
-        if not (issue[at + 1].system_scope and issue[at + 3].system_scope) and target != "gfx90a":
-            problems.append("sdma_issue_kernel: publication without system scope")
-        if len(swaps) != 1 or publication.loop is None or swaps[0].loop != publication.loop:
-            problems.append(f"sdma_issue_kernel: publication in loop {publication.loop}, reservation in "
-                            f"{[s.loop for s in swaps]}")
+    for name in ("sdma_issue_kernel", "sdma_resident_kernel"):
+        problems += check_issue(name, code[name], target)
+    problems += [f"sdma_resident_kernel: {p}" for p in check_scalar_loads(code["sdma_resident_kernel"])]
     for count in re.findall(r"\.(?:private_segment_fixed_size|vgpr_spill_count|sgpr_spill_count):\s*(\d+)", text):
         if count != "0":
             problems.append("scratch or spills")
@@ -221,7 +280,7 @@ def check_probe(text, target):
     release = code["probe_release"]
     if not any(i.name.startswith("buffer_wbl2") for i in release):
         problems.append("release: no write-back")
-    return problems + [f"release: {p}" for p in check_write_backs(release)]
+    return problems + [f"release: {p}" for p in check_write_backs(release)] + check_resident(code, target)
 
 
 def check_checker():
@@ -234,7 +293,8 @@ def check_checker():
 
 # Mistake -> targets where it shows in the instructions.
 MUTANTS = {"DOORBELL_FIRST": TARGETS, "NO_DRAIN": TARGETS, "HALF_DOORBELL": TARGETS,
-           "NARROW_SCOPE": ["gfx942", "gfx950"], "NO_RELEASE_DRAIN": TARGETS}
+           "NARROW_SCOPE": ["gfx942", "gfx950"], "NO_RELEASE_DRAIN": TARGETS, "NO_CLOSING_DRAIN": TARGETS,
+           "BLIND_END": TARGETS}
 
 
 def main():
