@@ -6,10 +6,15 @@
 //   mode=fork            a child process comes and goes between operations
 //   mode=communicators   rounds=N (default 200) communicators over the same live buffers: no descriptor, no mapping
 //                        is left behind
+//   mode=waits           waits for the whole device right after operations: the fastest of them takes less than
+//                        most=MICROSECONDS (default 500000), whatever of ours is on the device
+// resident=1: the resident kernel must have issued operations.
 #include <dirent.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
 #include <fstream>
 
 #include "test/mpi/ledger.hpp"
@@ -88,6 +93,36 @@ void fork_between(Job &job) {
     work(MPI_COMM_WORLD);
 }
 
+void waits(Job &job) {
+    using Clock = std::chrono::steady_clock;
+    constexpr int bytes = 140000;
+    const auto all = static_cast<size_t>(bytes) * static_cast<size_t>(job.size);
+    const Buffer from(all, Memory::device);
+    const Buffer to(all, Memory::device);
+    auto synchronize = Clock::duration::max();
+    auto release = Clock::duration::max();
+    for (int round = 0; round < 20; ++round) {
+        MPI_Alltoall(from.data(), bytes, MPI_BYTE, to.data(), bytes, MPI_BYTE, MPI_COMM_WORLD);
+        auto start = Clock::now();
+        job.check(hipDeviceSynchronize() == hipSuccess, "hipDeviceSynchronize failed");
+        synchronize = std::min(synchronize, Clock::now() - start);
+        void *other = Device::get().alloc(all);
+        MPI_Alltoall(from.data(), bytes, MPI_BYTE, to.data(), bytes, MPI_BYTE, MPI_COMM_WORLD);
+        start = Clock::now();
+        Device::get().free(other);
+        release = std::min(release, Clock::now() - start);
+    }
+    const auto us = [](Clock::duration time) {
+        return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(time).count());
+    };
+    const uint64_t most = job.number("most", 500000);
+    job.check(us(synchronize) < most, "hipDeviceSynchronize takes %" PRIu64 " us", us(synchronize));
+    job.check(us(release) < most, "hipFree takes %" PRIu64 " us", us(release));
+    if (job.rank == 0) {
+        std::printf("hipDeviceSynchronize %" PRIu64 " us, hipFree %" PRIu64 " us\n", us(synchronize), us(release));
+    }
+}
+
 } // namespace
 
 int main(int argc, char **argv) {
@@ -96,6 +131,8 @@ int main(int argc, char **argv) {
     const std::string mode = job.option("mode", "");
     if (mode == "communicators") {
         communicators(job);
+    } else if (mode == "waits") {
+        waits(job);
     } else if (mode == "fork") {
         fork_between(job);
     } else if (mode == "reset") {
@@ -107,6 +144,9 @@ int main(int argc, char **argv) {
         return std::atexit([] { std::_Exit(job.finish("lifetime")); });
     } else {
         job.check(false, "no such mode: \"%s\"", mode.c_str());
+    }
+    if (job.number("resident", 0) != 0) {
+        job.check(job.counters["resident"] > 0, "no operation was issued by the resident kernel");
     }
     return job.finish("lifetime");
 }
