@@ -18,7 +18,7 @@ dist_man_MANS += docs/sdma_simnode.1
 endif
 
 dist_doc_DATA = README.md CHANGELOG.md docs/architecture.md docs/field-bugs.md docs/hardware.md docs/troubleshooting.md \
-    docs/tuning.md docs/user-guide.md
+    docs/performance.md docs/tuning.md docs/user-guide.md
 
 # What a checkout needs to build and test itself; a release can do so too.
 EXTRA_DIST += quickstart.sh runtests.sh scripts test/run

@@ -52,15 +52,10 @@ public:
         Count count{};
         for (const Access &access : accesses_)
             (access.store ? count.stores : count.loads)++;
-        for (const bool store : {false, true})
-            for (const bool own : {false, true}) {
-                std::set<uintptr_t> lines;
-                for (const Access &access : accesses_)
-                    if (access.store == store && access.own == own)
-                        lines.insert(access.address / 64);
-                (store ? own ? count.own_stored : count.peers_stored : own ? count.own_loaded : count.peers_loaded) =
-                    lines.size();
-            }
+        count.peers_loaded = lines(false, false);
+        count.own_loaded = lines(false, true);
+        count.peers_stored = lines(true, false);
+        count.own_stored = lines(true, true);
         accesses_.clear();
         return count;
     }
@@ -73,7 +68,17 @@ private:
     static constexpr greg_t trap_flag = 0x100, write_fault = 2;
 
     static int protection(const Segment &segment) { return PROT_READ | (segment.writable ? PROT_WRITE : 0); }
-    static void *page(char *address) { return reinterpret_cast<void *>(reinterpret_cast<uintptr_t>(address) & ~4095ul); }
+    size_t lines(bool store, bool own) const {
+        std::set<uintptr_t> touched;
+        for (const Access &access : accesses_)
+            if (access.store == store && access.own == own)
+                touched.insert(access.address / 64);
+        return touched.size();
+    }
+
+    static void *page(char *address) {
+        return reinterpret_cast<void *>(reinterpret_cast<uintptr_t>(address) & ~4095ul);
+    }
 
     static void on_access(int, siginfo_t *info, void *context) {
         auto *address = static_cast<char *>(info->si_addr);

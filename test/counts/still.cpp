@@ -2,9 +2,9 @@
 #include "still.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <ctime>
 #include <stdexcept>
 #include <thread>
 
@@ -12,6 +12,12 @@
 #include "common/sdma/engine/user.hpp"
 
 // ---- linked instead of the product's ---------------------------------------------------------------
+
+// Time stands still, too: nothing is done because a machine is slow.
+extern "C" int clock_gettime(clockid_t, timespec *now) noexcept {
+    *now = {1000, 0};
+    return 0;
+}
 
 namespace fake {
 
@@ -180,10 +186,9 @@ void World::settle() {
 }
 
 void World::settle_resident(uint64_t records) {
-    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
     settle(); // it is started here
-    while (ranks_[0].gpu->resided < records) {
-        if (std::chrono::steady_clock::now() > end)
+    for (uint64_t looks = 0; ranks_[0].gpu->resided < records; looks++) {
+        if (looks > 100'000'000)
             throw std::runtime_error("the resident kernel does not take a record");
         std::this_thread::yield();
     }

@@ -3,7 +3,7 @@
 // A team in one thread: every rank has its own context, GPU runtime and hardware, and each of them
 // moves only when it is told to. So what one call of one rank costs is the same in every run.
 // Everything of the product is the real thing but for two parts: the GPU runtime is the fake node's,
-// and its rings are what the queue back ends give.
+// and its rings are what the queue back ends give. The clock does not move either.
 #pragma once
 
 #include <memory>

@@ -98,8 +98,9 @@ bool Team::try_offer(Call &call) {
 #ifndef SDMA_MUTANT_EARLY_REUSE
     if (call.sequence >= layout_.depth) {
         const uint64_t last_use = call.epoch() - layout_.depth;
+        const size_t at = layout_.slot(slot(call)); // not once per peer: this is most of what a declined call costs
         const auto in_use = [&](uint32_t p) {
-            return offer_line(p, slot(call)).consumed.load(std::memory_order_acquire) < last_use;
+            return ranks_[p].segment.at<Offer_line>(at)->consumed.load(std::memory_order_acquire) < last_use;
         };
         for (; call.next_peer < layout_.size; call.next_peer++)
             if (in_use(call.next_peer))

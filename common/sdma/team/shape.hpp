@@ -47,7 +47,8 @@ private:
         if (__builtin_mul_overflow(block_bytes, static_cast<uint64_t>(size), &unused))
             return false;
         end = 0;
-        for (uint32_t p = 0; p < size; p++) {
+        // In the regular layout no block ends behind the last one; this is done at every call.
+        for (uint32_t p = irregular() ? 0 : size - 1; p < size; p++) {
             const sdma_block_t here = (this->*block)(p);
             uint64_t end_here;
             if (__builtin_add_overflow(here.offset, here.bytes, &end_here))

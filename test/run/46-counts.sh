@@ -1,0 +1,11 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# shellcheck shell=bash
+# What our own code costs, counted in instructions.
+
+counts() {
+    command -v valgrind >/dev/null || skip "valgrind is not installed"
+    PYTHONDONTWRITEBYTECODE=1 "$top/test/counts/run" --check "$1"
+}
+
+register counts/growth 300 counts growth
+register counts/host 300 counts host
