@@ -178,8 +178,8 @@ int main(int argc, char **argv) {
         for (size_t p = 0; p < ranks; ++p) {
             const auto to = static_cast<int>(p);
             const Script script(job.rank, to, round, part, most);
-            sources.push_back(std::make_unique<Buffer>(script.source.size() + 1,
-                                                       round % 2 == 0 ? Memory::device : Memory::host));
+            sources.push_back(
+                std::make_unique<Buffer>(script.source.size() + 1, round % 2 == 0 ? Memory::device : Memory::host));
             sources[p]->store(0, script.source);
             const uint8_t *from = sources[p]->data();
             uint64_t number = 0;
@@ -206,9 +206,11 @@ int main(int argc, char **argv) {
             Script(static_cast<int>(p), job.rank, round, part, most).apply(image.data() + p * part);
         }
         const std::vector<uint8_t> now = window.load(0, window.bytes());
-        const size_t wrong = static_cast<size_t>(std::mismatch(now.begin(), now.end(), image.begin()).first - now.begin());
+        const size_t wrong =
+            static_cast<size_t>(std::mismatch(now.begin(), now.end(), image.begin()).first - now.begin());
         job.check(wrong == now.size(), "round %" PRIu64 ": byte %zu of the part of rank %zu is %d, expected %d", round,
-                  wrong % part, wrong / part, wrong < now.size() ? now[wrong] : 0, wrong < now.size() ? image[wrong] : 0);
+                  wrong % part, wrong / part, wrong < now.size() ? now[wrong] : 0,
+                  wrong < now.size() ? image[wrong] : 0);
         // The neighbour's window, whole.
         const size_t next = (me + 1) % ranks;
         Buffer back(window.bytes(), round % 2 == 0 ? Memory::host : Memory::device);
@@ -218,11 +220,11 @@ int main(int argc, char **argv) {
         });
         connected->flush();
         std::vector<uint8_t> theirs(window.bytes());
-        MPI_Sendrecv(image.data(), static_cast<int>(image.size()), MPI_BYTE, static_cast<int>((me + ranks - 1) % ranks), 0,
-                     theirs.data(), static_cast<int>(theirs.size()), MPI_BYTE, static_cast<int>(next), 0, MPI_COMM_WORLD,
-                     MPI_STATUS_IGNORE);
-        job.check(back.load(0, back.bytes()) == theirs, "round %" PRIu64 ": what came back from rank %zu is wrong", round,
-                  next);
+        MPI_Sendrecv(image.data(), static_cast<int>(image.size()), MPI_BYTE, static_cast<int>((me + ranks - 1) % ranks),
+                     0, theirs.data(), static_cast<int>(theirs.size()), MPI_BYTE, static_cast<int>(next), 0,
+                     MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        job.check(back.load(0, back.bytes()) == theirs, "round %" PRIu64 ": what came back from rank %zu is wrong",
+                  round, next);
         MPI_Barrier(MPI_COMM_WORLD);
     }
     connected.reset();

@@ -109,6 +109,9 @@ struct Node {
                 ASSERT_EQ(event.dst, next_dst) << "another peer's copy in between";
                 next_dst += event.bytes;
                 left -= event.bytes;
+                if (left == 0 && open->arrival == 0 && open->departure == 0) {
+                    open = nullptr;
+                }
             } else {
                 ASSERT_EQ(left, 0u) << "a signal before the last copy";
                 if (open != nullptr) {
@@ -146,6 +149,43 @@ TEST(Issue, chunks_and_signals_in_one_reservation) {
     EXPECT_EQ(queue.bells, 1u);
     EXPECT_EQ(queue.written(), (6 * 7 + 16) * 4u);
     EXPECT_EQ(queue.events[5].bytes, 1u);
+}
+
+TEST(Issue, peers_without_signals_share_the_next_reservation) {
+    for (bool silent : {true, false}) {
+        Node node;
+        Queue &queue = node.add_queue(65536);
+        for (uint64_t i = 0; i < 20; ++i) {
+            auto &peer = node.add_peer(0, 50 + i * 300);
+            if (silent && i < 19) {
+                peer.arrival = peer.departure = 0;
+            }
+        }
+        node.build();
+        node.consume(); // sees the doorbell as it is
+        const uint64_t before = queue.bells;
+        node.launch(64, 1);
+        node.expect_done();
+        EXPECT_EQ(queue.bells - before == 1, silent) << queue.bells - before;
+    }
+}
+
+TEST(Issue, peers_without_signals_in_short_rings) {
+    for (uint64_t ring_bytes : {256, 4096}) {
+        for (bool last_is_silent : {true, false}) {
+            Node node;
+            node.add_queue(ring_bytes, 8 * 12345);
+            for (uint64_t i = 0; i < 60; ++i) {
+                auto &peer = node.add_peer(0, i % 5 == 0 ? 9000 : i % 7 * 10);
+                if (i % 11 != 10 && (i < 59 || last_is_silent)) {
+                    peer.arrival = peer.departure = 0;
+                }
+            }
+            node.build();
+            node.launch(64, ring_bytes);
+            node.expect_done();
+        }
+    }
 }
 
 TEST(Issue, nothing_to_move_is_signals_only) {

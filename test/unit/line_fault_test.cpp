@@ -49,15 +49,14 @@ TEST_P(Stuck, hardware_breaks_the_lines_of_the_process) {
     });
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Ways, Stuck,
-    testing::Values(Hardware{"engine_stalled", &fake::Faults::stall_engines, "host", 0},
-                    Hardware{"no_signal", &fake::Faults::stall_before_signal, "gpu", 0},
-                    Hardware{"kernel_held", &fake::Faults::hold_launches, "gpu", 0},
-                    Hardware{"kernel_failed", &fake::Faults::fail_launches, "gpu", 0},
-                    Hardware{"copy_kernel_held", &fake::Faults::hold_launches, "host", 10000},
-                    Hardware{"copy_kernel_failed", &fake::Faults::fail_launches, "host", 10000}),
-    [](const auto &info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(Ways, Stuck,
+                         testing::Values(Hardware{"engine_stalled", &fake::Faults::stall_engines, "host", 0},
+                                         Hardware{"no_signal", &fake::Faults::stall_before_signal, "gpu", 0},
+                                         Hardware{"kernel_held", &fake::Faults::hold_launches, "gpu", 0},
+                                         Hardware{"kernel_failed", &fake::Faults::fail_launches, "gpu", 0},
+                                         Hardware{"copy_kernel_held", &fake::Faults::hold_launches, "host", 10000},
+                                         Hardware{"copy_kernel_failed", &fake::Faults::fail_launches, "host", 10000}),
+                         [](const auto &info) { return std::string(info.param.name); });
 
 TEST(Slow, hardware_is_waited_for_as_long_as_it_moves) {
     With timeout(params().hardware_timeout, 400);
@@ -145,8 +144,13 @@ TEST(Peer_death, ends_the_line_once_our_copies_are_at_rest) {
     fake::Runtime peer_gpu(world.node, 1, 1);
     char *target = peer_gpu.allocate(0, 1000);
     peer.publish(1024 + 5, peer_gpu, target);
-    sdma::line::Key key{peer.identity().pid, peer.identity().start_time, peer.identity().instance, 1024 + 5,
-                        peer_gpu.classify(target).generation, 0, 1000};
+    sdma::line::Key key{peer.identity().pid,
+                        peer.identity().start_time,
+                        peer.identity().instance,
+                        1024 + 5,
+                        peer_gpu.classify(target).generation,
+                        0,
+                        1000};
     End end(rank, sdma::line::pack(sdma::line::Address{peer.identity(), static_cast<uint64_t>(peer.process.fd())}),
             sdma::line::pack(key));
     char *memory = rank.gpu->allocate(0, 1000);
@@ -177,8 +181,8 @@ TEST(Peer_death, ends_the_line_once_our_copies_are_at_rest) {
     EXPECT_FALSE(rank.context->faulted());
     EXPECT_TRUE(matches(target, 0, 1, 1000, 1)); // it came to rest there
     sdma_reason_t reason;
-    EXPECT_EQ(nullptr, Line::open(*rank.context, nullptr,
-                                  sdma::line::pack(sdma::line::Address{peer.identity(), 3}), reason));
+    EXPECT_EQ(nullptr,
+              Line::open(*rank.context, nullptr, sdma::line::pack(sdma::line::Address{peer.identity(), 3}), reason));
     EXPECT_EQ(SDMA_REASON_peer_gone, reason);
 }
 
@@ -401,9 +405,15 @@ TEST(Hostile, tables_that_change) {
     fake::Runtime peer_gpu(world.node, 1, 1);
     char *target = peer_gpu.allocate(0, 1000);
     peer.publish(1024, peer_gpu, target);
-    sdma::line::Key key{peer.identity().pid, peer.identity().start_time, peer.identity().instance, 1024,
-                        peer_gpu.classify(target).generation, 0, 1000};
-    const auto address = sdma::line::pack(sdma::line::Address{peer.identity(), static_cast<uint64_t>(peer.process.fd())});
+    sdma::line::Key key{peer.identity().pid,
+                        peer.identity().start_time,
+                        peer.identity().instance,
+                        1024,
+                        peer_gpu.classify(target).generation,
+                        0,
+                        1000};
+    const auto address =
+        sdma::line::pack(sdma::line::Address{peer.identity(), static_cast<uint64_t>(peer.process.fd())});
     sdma_reason_t reason;
     auto line = Line::open(*rank.context, nullptr, address, reason);
     ASSERT_TRUE(line) << sdma_reason_name(reason);

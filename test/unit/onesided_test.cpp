@@ -14,9 +14,11 @@ class Onesided : public testing::TestWithParam<Way> {
 protected:
     Onesided()
         : loadstore_max_(params().put_loadstore_max, largest_by_kernel()),
-          initiator_(params().put_initiator, GetParam() == Way::engines || GetParam() == Way::resident ? "gpu" : "host"),
+          initiator_(params().put_initiator,
+                     GetParam() == Way::engines || GetParam() == Way::resident ? "gpu" : "host"),
           launch_(params().launch, GetParam() == Way::resident ? "resident" : "call"),
-          signal_(params().signal, GetParam() == Way::fence ? "fence" : "auto"), chunk_(params().chunk_max, size_t{4096}) {}
+          signal_(params().signal, GetParam() == Way::fence ? "fence" : "auto"),
+          chunk_(params().chunk_max, size_t{4096}) {}
     static size_t largest_by_kernel() {
         return GetParam() == Way::loadstore ? size_t{1} << 40 : GetParam() == Way::mixed ? size_t{1000} : size_t{0};
     }
@@ -192,8 +194,9 @@ TEST_P(Onesided, rectangles) {
         const auto n = size_t{40000};
         std::vector<char> from(n), to(n);
         fill(from.data(), 0, 1, n, 1);
-        for (const sdma_rectangle_t &shape : {sdma_rectangle_t{17, 100, 130, 201}, sdma_rectangle_t{3, 5000, 5000, 5000},
-                                              sdma_rectangle_t{300, 8, 16, 8}, sdma_rectangle_t{1, 77, 0, 0}}) {
+        for (const sdma_rectangle_t &shape :
+             {sdma_rectangle_t{17, 100, 130, 201}, sdma_rectangle_t{3, 5000, 5000, 5000},
+              sdma_rectangle_t{300, 8, 16, 8}, sdma_rectangle_t{1, 77, 0, 0}}) {
             memset(to.data(), 0x44, n);
             Request put = end.request(false, from.data() + 1, 11, 0), get = end.request(true, to.data() + 1, 11, 0);
             put.shape = get.shape = shape;
@@ -210,7 +213,8 @@ TEST_P(Onesided, rectangles) {
         Request put = end.request(false, from.data(), 0, 0);
         for (const sdma_rectangle_t &shape :
              {sdma_rectangle_t{3, 8, 8, SIZE_MAX / 2}, sdma_rectangle_t{SIZE_MAX, SIZE_MAX, SIZE_MAX, SIZE_MAX},
-              sdma_rectangle_t{2, 8, 8, 40000 - 7}, sdma_rectangle_t{size_t{1} << 33, size_t{1} << 33, size_t{1} << 33, size_t{1} << 33}}) {
+              sdma_rectangle_t{2, 8, 8, 40000 - 7},
+              sdma_rectangle_t{size_t{1} << 33, size_t{1} << 33, size_t{1} << 33, size_t{1} << 33}}) {
             put.shape = shape;
             EXPECT_EQ(SDMA_ERROR, end.post(put));
         }
@@ -283,8 +287,8 @@ std::string way_name(const testing::TestParamInfo<Way> &info) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Ways, Onesided,
-                         testing::Values(Way::engines, Way::resident, Way::host, Way::loadstore, Way::mixed,
-                                         Way::fence, Way::no_queues),
+                         testing::Values(Way::engines, Way::resident, Way::host, Way::loadstore, Way::mixed, Way::fence,
+                                         Way::no_queues),
                          way_name);
 
 // ---- what done means -----------------------------------------------------------------------------
@@ -488,7 +492,8 @@ TEST(Threads, four_on_one_line) {
                     for (size_t i = t * puts; i < (t + 1) * puts; i++) {
                         fill(send + i * bytes, 0, 1, bytes, i);
                         until([&] {
-                            const auto status = end.line->post(end.request(false, send + i * bytes, i * bytes, bytes), number);
+                            const auto status =
+                                end.line->post(end.request(false, send + i * bytes, i * bytes, bytes), number);
                             end.line->progress();
                             return status == SDMA_OK;
                         });

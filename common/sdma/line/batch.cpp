@@ -24,8 +24,7 @@ constexpr uint64_t signals_dwords = 2 * packet::Atomic::dwords;
 
 } // namespace
 
-Batch::Batch(op::Context &context, gpu::Runtime &runtime, int device, bool by_host, bool held,
-             bool at_target)
+Batch::Batch(op::Context &context, gpu::Runtime &runtime, int device, bool by_host, bool held, bool at_target)
     : context_(context), runtime_(runtime), device_(device), by_host_(by_host), held_(held), at_target_(at_target) {
     const char *signal = params().signal;
     if (is(signal, "fence") || (!is(signal, "atomic") && !runtime.host_atomics()))

@@ -183,8 +183,8 @@ engine::Queue *Line::queue(const Plan &plan, const gpu::Pci_address &peer, sdma_
     for (const Way &way : ways_)
         if (way.device == plan.device && way.peer == peer && way.by_host == plan.by_host)
             return way.queue;
-    engine::Queue *queue = context_.queue(plan.device, peer,
-                                          plan.by_host ? engine::Producer::host : engine::Producer::device, reason);
+    engine::Queue *queue =
+        context_.queue(plan.device, peer, plan.by_host ? engine::Producer::host : engine::Producer::device, reason);
     if (queue)
         ways_.push_back({plan.device, peer, plan.by_host, queue});
     return queue;
