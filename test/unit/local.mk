@@ -4,4 +4,5 @@ include test/unit/proxy.mk
 include test/unit/engine.mk
 include test/unit/operations.mk
 include test/unit/slots.mk
+include test/unit/interface.mk
 include test/unit/resident.mk
