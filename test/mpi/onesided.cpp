@@ -3,7 +3,8 @@
 // One-sided operations between processes, on hipMalloc memory, without MPI's: MPI only carries addresses and keys.
 // Every rank puts into its own part of every rank's window, plain, as rectangles and with a signal; the owner checks
 // every byte of its window; the parts are then fetched back. All draw from the same random numbers.
-//   rounds=N (default 20)   max=BYTES of one operation (default 300000)   NAME=VALUE: a parameter of the library
+//   rounds=N (default 20)   max=BYTES of one operation (default 300000)   host=0: device memory only
+//   NAME=VALUE: a parameter of the library
 #include <algorithm>
 #include <memory>
 
@@ -166,6 +167,7 @@ int main(int argc, char **argv) {
     const size_t most = job.number("max", 300000);
     const size_t part = 64 + most * 6 / 8 * 8;
     const uint64_t rounds = job.number("rounds", 20);
+    const bool host = job.number("host", 1) != 0;
     const auto ranks = static_cast<size_t>(job.size);
     const auto me = static_cast<size_t>(job.rank);
     Buffer window(part * ranks, Memory::device);
@@ -178,8 +180,8 @@ int main(int argc, char **argv) {
         for (size_t p = 0; p < ranks; ++p) {
             const auto to = static_cast<int>(p);
             const Script script(job.rank, to, round, part, most);
-            sources.push_back(
-                std::make_unique<Buffer>(script.source.size() + 1, round % 2 == 0 ? Memory::device : Memory::host));
+            sources.push_back(std::make_unique<Buffer>(script.source.size() + 1,
+                                                       round % 2 == 0 || !host ? Memory::device : Memory::host));
             sources[p]->store(0, script.source);
             const uint8_t *from = sources[p]->data();
             uint64_t number = 0;
@@ -213,7 +215,7 @@ int main(int argc, char **argv) {
                   wrong < now.size() ? image[wrong] : 0);
         // The neighbour's window, whole.
         const size_t next = (me + 1) % ranks;
-        Buffer back(window.bytes(), round % 2 == 0 ? Memory::host : Memory::device);
+        Buffer back(window.bytes(), round % 2 == 0 && host ? Memory::host : Memory::device);
         uint64_t number = 0;
         connected->post(next, [&](sdma_line_t *line) {
             return sdma_get(line, back.data(), connected->remotes[next], 0, window.bytes(), &number);

@@ -120,7 +120,9 @@ sdma_reason_t Line::prepare(const Request &request, size_t extent, Plan &plan) {
 
     plan.by_host = by_host();
     const bool kernels = context_.has_kernels(runtime_->devices()[static_cast<size_t>(plan.device)].target);
-    plan.loadstore_max = kernels ? params().put_loadstore_max : 0;
+    // The threshold is a figure for GPU memory. What crosses to the host is the engines', as far as there are any.
+    const bool host = extent > 0 && plan.origin.device < 0;
+    plan.loadstore_max = kernels && !host ? params().put_loadstore_max : 0;
     const size_t largest = std::max(request.shape.row_bytes, request.signal ? sizeof request.value : 0);
     if (largest <= plan.loadstore_max)
         return SDMA_REASON_none;
