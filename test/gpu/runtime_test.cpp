@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -17,6 +18,8 @@
 
 #include "common/sdma/engine/engine.hpp"
 #include "common/sdma/gpu/gpu.hpp"
+#include "common/sdma/base/base.hpp"
+#include "common/sdma/op/resident.hpp"
 #include "common/sdma/plan/plan.hpp"
 
 namespace {
@@ -257,8 +260,7 @@ TEST(Nvidia, copy_kernel_moves_every_byte_and_no_other) {
     gpu->free_shared(words);
 }
 
-TEST(Nvidia, issue_kernel_feeds_the_proxy) {
-    const auto gpu = runtime();
+template <typename Issue> void feed_the_proxy(const std::shared_ptr<gpu::Runtime> &gpu, Issue issue) {
     engine::Engines engines(gpu);
     const gpu::Pci_address own = gpu->devices()[0].pci, other{0xffff, 1, 2, 0};
     auto *words = static_cast<uint64_t *>(gpu->allocate_shared(8192));
@@ -295,7 +297,7 @@ TEST(Nvidia, issue_kernel_feeds_the_proxy) {
             ASSERT_NE(record.work, nullptr);
             for (auto *queue : queues)
                 queue->wake();
-            run(*gpu, gpu::Kernel::issue, 1, record.work);
+            issue(record.work);
             EXPECT_EQ(record.work->status, SDMA_WORK_ISSUED);
             EXPECT_TRUE(within_seconds(10, [&] {
                 for (size_t i = 0; i < 2 * count; i++)
@@ -306,6 +308,63 @@ TEST(Nvidia, issue_kernel_feeds_the_proxy) {
             EXPECT_TRUE(pieces.to.read() == pieces.expected) << count << " peers, signal kind " << kind;
         }
     gpu->free_shared(words);
+}
+
+TEST(Nvidia, issue_kernel_feeds_the_proxy) {
+    const auto gpu = runtime();
+    feed_the_proxy(gpu, [&](sdma_work *work) { run(*gpu, gpu::Kernel::issue, 1, work); });
+}
+
+// Hand a record over and wait until it is issued.
+void issue(op::Resident &resident, sdma_work *work) {
+    ASSERT_EQ(resident.submit(*work), Status::ok);
+    EXPECT_TRUE(within_seconds(10, [&] {
+        return __atomic_load_n(&work->status, __ATOMIC_ACQUIRE) != SDMA_WORK_OPEN || resident.poll() == Status::failed;
+    }));
+}
+
+TEST(Nvidia, resident_kernel_feeds_the_proxy) {
+    const auto gpu = runtime();
+    for (const int idle : {0, 30, 100000}) {
+        params().resident_idle = idle;
+        op::Resident resident(*gpu, 0);
+        for (int round = 0; round < 3; round++)
+            feed_the_proxy(gpu, [&](sdma_work *work) { issue(resident, work); });
+    }
+    params().resident_idle = 30;
+}
+
+// What an application waits for the device, right after a record, and how long a record takes.
+TEST(Nvidia, resident_kernel_leaves_the_device_soon) {
+    const auto gpu = runtime();
+    op::Resident resident(*gpu, 0);
+    plan::Operation operation;
+    operation.chunk_bytes = 4096;
+    operation.spin_budget = 1000000;
+    using Clock = std::chrono::steady_clock;
+    const auto us = [](Clock::duration time) { return std::chrono::duration<double, std::micro>(time).count(); };
+    std::vector<double> waits, issues[2];
+    const Record record(*gpu, operation);
+    ASSERT_NE(record.work, nullptr);
+    for (int i = 0; i < 2000; i++) {
+        plan::build(operation, {record.memory, plan::record_bytes(0, 0)}); // anew: nothing is allocated or freed here
+        Clock::time_point start = Clock::now();
+        issue(resident, record.work);
+        issues[i % 2].push_back(us(Clock::now() - start));
+        start = Clock::now();
+        if (i % 2 != 0) { // every second one finds the kernel at work
+            EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+            waits.push_back(us(Clock::now() - start));
+        }
+    }
+    const auto median = [](std::vector<double> &all) {
+        std::nth_element(all.begin(), all.begin() + all.size() / 2, all.end());
+        return all[all.size() / 2];
+    };
+    std::printf("record issued after %.1f us by a kernel that is there, %.1f us by one that must start; "
+                "then cudaDeviceSynchronize %.1f us (idle time %d us); medians\n",
+                median(issues[1]), median(issues[0]), median(waits), params().resident_idle);
+    EXPECT_LT(*std::min_element(waits.begin(), waits.end()), 50);
 }
 
 TEST(Nvidia, says_that_a_record_makes_no_sense) {
