@@ -49,7 +49,7 @@ check "GPU that the runtime does not know" 125 "$simnode" --gfx gfx9ff -- true
 says "GPU that the runtime does not know" "does not know gfx9ff"
 check "fault" 125 "$simnode" --fault attach,when=3 -- true
 
-check "sysfs" 0 "$simnode" --gpus 3 -- sh -c '
+check "sysfs" 0 "$simnode" --gfx gfx90a --gpus 3 -- sh -c '
     cd "$OMPI_MCA_coll_sdma_sysfs" || exit 1
     cat class/kfd/kfd/topology/nodes/*/io_links/*/properties bus/pci/devices/*/xgmi_physical_id'
 links=$(grep -c '^recommended_sdma_engine_id_mask 28$' "$TMPDIR/output")
