@@ -53,11 +53,11 @@ make_root() {
 # What git tracks or would; a packed release has no git and nothing to leave out but builds. Files that went away go
 # there, too.
 copy_tree() {
-    local tree=$root/mpi-sdma
+    local tree=$root/mpi-sdma git=(git -c safe.directory='*' -C "$top")
     mkdir -p "$tree"
     find "$tree" -mindepth 1 -maxdepth 1 ! -name build -exec rm -rf {} +
-    if git -C "$top" rev-parse --git-dir >/dev/null 2>&1; then
-        git -C "$top" ls-files -z --cached --others --exclude-standard |
+    if "${git[@]}" rev-parse --git-dir >/dev/null 2>&1; then
+        "${git[@]}" ls-files -z --cached --others --exclude-standard |
             tar -C "$top" --null --files-from=- --ignore-failed-read -cf - | tar -C "$tree" -xf -
     else
         tar -C "$top" --exclude=./build --exclude='./build-*' -cf - . | tar -C "$tree" -xf -
