@@ -118,7 +118,8 @@ sdma_status_t sdma_copy(void *dst, const void *src, size_t bytes) {
 }
 
 char *sdma_describe(int json) {
-    return guarded(static_cast<char *>(nullptr), [&] { return strdup(op::describe(process_platform(), json != 0).c_str()); });
+    return guarded(static_cast<char *>(nullptr),
+                   [&] { return strdup(op::describe(process_platform(), json != 0).c_str()); });
 }
 
 } // extern "C"

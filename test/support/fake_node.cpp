@@ -34,7 +34,8 @@ void run_copy_kernel(const struct sdma_work *work) {
         reinterpret_cast<const sdma_work_peer *>(reinterpret_cast<const char *>(work) + work->peers_offset);
     for (uint32_t p = 0; p < work->peers; p++)
         if (peers[p].path == SDMA_PATH_LOADSTORE)
-            memcpy(reinterpret_cast<void *>(peers[p].dst), reinterpret_cast<const void *>(peers[p].src), peers[p].bytes);
+            memcpy(reinterpret_cast<void *>(peers[p].dst), reinterpret_cast<const void *>(peers[p].src),
+                   peers[p].bytes);
 }
 
 } // namespace
@@ -77,7 +78,8 @@ struct Runtime::Ring {
             break;
         case 0x00000001:
             bytes = 28;
-            memcpy(reinterpret_cast<void *>(address(5)), reinterpret_cast<const void *>(address(3)), uint64_t{dw[1]} + 1);
+            memcpy(reinterpret_cast<void *>(address(5)), reinterpret_cast<const void *>(address(3)),
+                   uint64_t{dw[1]} + 1);
             break;
         case 0x5e00000a:
             if (faults.stall_before_signal)

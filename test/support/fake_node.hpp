@@ -33,7 +33,7 @@ struct Faults {
     std::atomic<bool> no_queues{false};
     std::atomic<bool> no_atomics{false};
     std::atomic<uint32_t> slow_us{0}; // between packets
-    std::atomic<uint64_t> chaos{0}; // seed: packets of the queues in random order, late
+    std::atomic<uint64_t> chaos{0};   // seed: packets of the queues in random order, late
 };
 
 // What all Runtimes of the node share.

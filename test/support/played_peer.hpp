@@ -49,7 +49,9 @@ public:
     }
 
     // Rank 0's announcement with this peer's particulars.
-    sdma_bootstrap_t bootstrap() { return {0, 2, this, allgather, [](void *) { return 1; }}; }
+    sdma_bootstrap_t bootstrap() {
+        return {0, 2, this, allgather, [](void *) { return 1; }};
+    }
 
     const sdma::memory::Identity &identity() const { return identity_; }
     sdma::memory::Process_table &table() { return *process.at<sdma::memory::Process_table>(0); }
@@ -73,7 +75,9 @@ public:
         offer(sequence).status = SDMA_ALLTOALL | static_cast<uint64_t>(SDMA_REASON_host_buffer) << 8;
         offer(sequence).epoch = sequence + 1;
     }
-    void say(uint64_t sequence, sdma_reason_t reason) { offer(sequence).verdict = (sequence + 1) << 16 | (1u + reason); }
+    void say(uint64_t sequence, sdma_reason_t reason) {
+        offer(sequence).verdict = (sequence + 1) << 16 | (1u + reason);
+    }
 
     // Registration `id` for memory of a fake runtime.
     void publish(uint64_t id, fake::Runtime &gpu, char *memory) {

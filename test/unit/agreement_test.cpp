@@ -80,19 +80,19 @@ TEST_P(Spoilt, announcement_switches_the_team_off_on_all_ranks) {
     EXPECT_EQ(3, with_reason);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Announcements, Spoilt,
-    testing::Values(Spoil{"magic", magic, 1, SDMA_REASON_version}, Spoil{"version", version, 77, SDMA_REASON_version},
-                    Spoil{"slots", slots, 3, SDMA_REASON_mismatch},
-                    Spoil{"other_node", boot_id, 5, SDMA_REASON_peer_segment},
-                    Spoil{"pid_namespace", pid_namespace, 5, SDMA_REASON_peer_segment},
-                    Spoil{"pid", pid, 0x7fffffff, SDMA_REASON_peer_segment},
-                    Spoil{"start_time", start_time, 1, SDMA_REASON_peer_segment},
-                    Spoil{"instance", instance, 1u << 30, SDMA_REASON_peer_segment},
-                    Spoil{"process_fd", process_fd, 0, SDMA_REASON_peer_segment},
-                    Spoil{"no_such_fd", team_fd, 99999, SDMA_REASON_peer_segment},
-                    Spoil{"team_fd", team_fd, 1, SDMA_REASON_peer_segment}),
-    [](const auto &info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(Announcements, Spoilt,
+                         testing::Values(Spoil{"magic", magic, 1, SDMA_REASON_version},
+                                         Spoil{"version", version, 77, SDMA_REASON_version},
+                                         Spoil{"slots", slots, 3, SDMA_REASON_mismatch},
+                                         Spoil{"other_node", boot_id, 5, SDMA_REASON_peer_segment},
+                                         Spoil{"pid_namespace", pid_namespace, 5, SDMA_REASON_peer_segment},
+                                         Spoil{"pid", pid, 0x7fffffff, SDMA_REASON_peer_segment},
+                                         Spoil{"start_time", start_time, 1, SDMA_REASON_peer_segment},
+                                         Spoil{"instance", instance, 1u << 30, SDMA_REASON_peer_segment},
+                                         Spoil{"process_fd", process_fd, 0, SDMA_REASON_peer_segment},
+                                         Spoil{"no_such_fd", team_fd, 99999, SDMA_REASON_peer_segment},
+                                         Spoil{"team_fd", team_fd, 1, SDMA_REASON_peer_segment}),
+                         [](const auto &info) { return std::string(info.param.name); });
 
 // ---- refusals ------------------------------------------------------------------------------------
 
@@ -132,7 +132,8 @@ const Refusal refusals[] = {
      [](Rank &, sdma_desc_t &desc) { desc.block_bytes = 4096 / 3 + 1; }},
     {"overflow", SDMA_REASON_too_large, SDMA_REASON_peer_declined,
      [](Rank &, sdma_desc_t &desc) { desc.block_bytes = SIZE_MAX / 2; }},
-    {"null", SDMA_REASON_host_buffer, SDMA_REASON_peer_declined, [](Rank &, sdma_desc_t &desc) { desc.recv = nullptr; }},
+    {"null", SDMA_REASON_host_buffer, SDMA_REASON_peer_declined,
+     [](Rank &, sdma_desc_t &desc) { desc.recv = nullptr; }},
     {"size", SDMA_REASON_mismatch, SDMA_REASON_mismatch, [](Rank &, sdma_desc_t &desc) { desc.block_bytes--; }},
     {"kind", SDMA_REASON_mismatch, SDMA_REASON_mismatch, [](Rank &, sdma_desc_t &desc) { desc.kind = SDMA_ALLGATHER; }},
     {"pair_size", SDMA_REASON_mismatch, SDMA_REASON_mismatch,

@@ -143,9 +143,9 @@ std::string case_name(const testing::TestParamInfo<std::tuple<int, Way>> &info) 
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, Moves,
-                         testing::Combine(testing::Values(2, 3, 4, 8), testing::Values(Way::engines, Way::loadstore,
-                                                                                       Way::host, Way::fence,
-                                                                                       Way::no_queues)),
+                         testing::Combine(testing::Values(2, 3, 4, 8),
+                                          testing::Values(Way::engines, Way::loadstore, Way::host, Way::fence,
+                                                          Way::no_queues)),
                          case_name);
 
 } // namespace

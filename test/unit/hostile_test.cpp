@@ -36,14 +36,14 @@ private:
 
 void spoil_offer(Garbage &garbage, Played_peer &peer, uint64_t sequence) {
     auto &words = peer.offer(sequence);
-    sdma::team::Word *all[] = {&words.status, &words.confirmed,  &words.registration,
-                               &words.generation, &words.offset, &peer.block_bytes(sequence)};
+    sdma::team::Word *all[] = {&words.status,     &words.confirmed, &words.registration,
+                               &words.generation, &words.offset,    &peer.block_bytes(sequence)};
     for (uint64_t spoilt = 1 + garbage.pick(3); spoilt > 0; spoilt--)
         *all[garbage.pick(std::size(all))] = garbage.word();
     if (garbage.pick(2) == 0)
         words.status = SDMA_ALLTOALL + garbage.pick(2) + (garbage.pick(4) << 24); // valid, with any flags
-    auto *blocks = peer.team.at<sdma::team::Word>(peer.layout.slot(static_cast<uint32_t>(sequence % peer.layout.depth)) +
-                                                  peer.layout.blocks_at());
+    auto *blocks = peer.team.at<sdma::team::Word>(
+        peer.layout.slot(static_cast<uint32_t>(sequence % peer.layout.depth)) + peer.layout.blocks_at());
     for (int i = 0; i < 4; i++)
         blocks[i] = garbage.pick(2) ? 32 : garbage.word();
 }
@@ -122,9 +122,9 @@ TEST(Hostile, set_up_verdicts_and_headers) {
     for (unsigned seed = 0; seed < 100; seed++) {
         Garbage garbage(seed);
         Played_peer peer(static_cast<uint32_t>(params().slots));
-        sdma::team::Word *words[] = {&peer.header().magic,   &peer.header().version,  &peer.header().geometry,
-                                     &peer.header().rank,    &peer.table().magic,     &peer.table().version,
-                                     &peer.table().entries,  &peer.table().instance};
+        sdma::team::Word *words[] = {&peer.header().magic,  &peer.header().version, &peer.header().geometry,
+                                     &peer.header().rank,   &peer.table().magic,    &peer.table().version,
+                                     &peer.table().entries, &peer.table().instance};
         const size_t spoilt = garbage.pick(std::size(words) + 1);
         uint64_t value;
         if (spoilt < std::size(words)) {

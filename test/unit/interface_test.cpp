@@ -69,7 +69,8 @@ TEST(Interface, describes_itself_in_text_and_json) {
     const std::string in_text = text, in_json = json;
     free(text);
     free(json);
-    EXPECT_NE(std::string::npos, in_text.find("runtime: none: " + std::string(sdma_reason_text(SDMA_REASON_no_runtime))));
+    EXPECT_NE(std::string::npos,
+              in_text.find("runtime: none: " + std::string(sdma_reason_text(SDMA_REASON_no_runtime))));
     EXPECT_NE(std::string::npos, in_text.find("gpus:\n  none\n"));
     EXPECT_NE(std::string::npos, in_text.find("  slots: 16\n"));
     EXPECT_NE(std::string::npos, in_json.find("\"gpus\": []"));

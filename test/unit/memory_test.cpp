@@ -157,7 +157,8 @@ TEST(Attachments, eviction_under_operations_in_flight) {
                 auto [send, recv] = buffers[i];
                 for (int p = 0; p < rank.size; p++)
                     fill(send + static_cast<size_t>(p) * bytes, rank.rank, p, bytes, round * 6 + i);
-                ops.push_back(rank.start(i % 3 == 2 && round % 4 == 0 ? other : rank.main, alltoall(send, recv, bytes)));
+                ops.push_back(
+                    rank.start(i % 3 == 2 && round % 4 == 0 ? other : rank.main, alltoall(send, recv, bytes)));
                 for (unsigned polls = random() % 20; polls > 0; polls--)
                     for (auto &op : ops)
                         op->test();

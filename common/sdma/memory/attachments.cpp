@@ -126,7 +126,8 @@ void Attachments::mark_retired(const Peer_process &process) {
     Exported now;
     for (auto i = map_.lower_bound({&process, 0, -1}); i != map_.end() && std::get<0>(i->first) == &process; ++i) {
         Attachment &attachment = *i->second;
-        if (!attachment.retired && !read_entry(process.table(), attachment.source.id, attachment.source.generation, now)) {
+        if (!attachment.retired &&
+            !read_entry(process.table(), attachment.source.id, attachment.source.generation, now)) {
             attachment.retired = true;
             if (attachment.mapped)
                 retired_entries_++;

@@ -56,7 +56,7 @@ sdma_status_t Transfer::test() {
 bool Transfer::prepare() {
     const char *signal = params().signal;
     signal_kind_ = is(signal, "fence") || (!is(signal, "atomic") && !runtime_.host_atomics()) ? SDMA_SIGNAL_FENCE
-                                                                                                : SDMA_SIGNAL_ATOMIC;
+                                                                                              : SDMA_SIGNAL_ATOMIC;
     by_host_ = is(params().initiator, "host");
     if (!use_attachments())
         return false;
@@ -117,7 +117,8 @@ void Transfer::add_peer(uint32_t peer, const char *src, uint64_t dst, uint64_t b
     engine::Queue *queue = nullptr;
     if (plan::choose_path(bytes, loadstore_max, true) == SDMA_PATH_ENGINE) {
         sdma_reason_t reason;
-        queue = context_.queue(call_.device, where, by_host_ ? engine::Producer::host : engine::Producer::device, reason);
+        queue =
+            context_.queue(call_.device, where, by_host_ ? engine::Producer::host : engine::Producer::device, reason);
     }
     leg.path = plan::choose_path(bytes, loadstore_max, queue != nullptr);
     if (queue) {
@@ -161,9 +162,8 @@ bool Transfer::build_record() {
     operation.slot = team_.slot(call_);
     operation.signal_kind = signal_kind_;
     operation.chunk_bytes = plan::clamp_chunk(params().chunk_max);
-    operation.spin_budget =
-        plan::spin_budget(static_cast<uint64_t>(std::max(params().hardware_timeout, 1)),
-                          by_host_ ? plan::Initiator::host : plan::Initiator::gpu);
+    operation.spin_budget = plan::spin_budget(static_cast<uint64_t>(std::max(params().hardware_timeout, 1)),
+                                              by_host_ ? plan::Initiator::host : plan::Initiator::gpu);
     operation.rings = rings;
     operation.peers = peers_;
     if (record_)
@@ -227,8 +227,8 @@ bool Transfer::launch(Started &started, gpu::Kernel kernel, uint32_t workgroups)
     }
     started.launch = 0;
     if (status != gpu::Status::pending)
-        hardware_fault(std::string(kernel == gpu::Kernel::issue ? "issue" : "copy") + " kernel cannot be started: " +
-                       gpu::to_string(status));
+        hardware_fault(std::string(kernel == gpu::Kernel::issue ? "issue" : "copy") +
+                       " kernel cannot be started: " + gpu::to_string(status));
     return false;
 }
 

@@ -92,7 +92,8 @@ std::string Transfer::stuck_peers() const {
         if (reached(word) || ++stuck > most)
             continue;
         char signal[96];
-        snprintf(signal, sizeof signal, "departure signal is %" PRIu64 ", expected %" PRIu64, word.load(), call_.served);
+        snprintf(signal, sizeof signal, "departure signal is %" PRIu64 ", expected %" PRIu64, word.load(),
+                 call_.served);
         text += "; peer " + std::to_string(peer.rank) + ": " +
                 (peer.path == SDMA_PATH_ENGINE ? queues_[peer.queue]->describe() : "load/store kernel") + ", " + signal;
     }
@@ -105,7 +106,8 @@ void Transfer::hardware_fault(const std::string &what) {
     const std::string line = what + stuck_peers();
     // Queues first: nobody hears of the fault while an engine may still write.
     context_.fail();
-    log(0, "rank %u: operation %" PRIu64 ", slot %u: %s", team_.rank(), call_.sequence, team_.slot(call_), line.c_str());
+    log(0, "rank %u: operation %" PRIu64 ", slot %u: %s", team_.rank(), call_.sequence, team_.slot(call_),
+        line.c_str());
     fail(SDMA_REASON_fault);
 }
 

@@ -260,8 +260,7 @@ sdma_reason_t Team::find_target(Call &call, uint32_t peer, bool may_attach) {
     const uint64_t bytes = call.shape.send(peer).bytes;
     sdma_block_t place = Shape::regular_recv(rank_, offer.block_bytes);
     if (offer.irregular) {
-        const auto *blocks =
-            ranks_[peer].segment.at<const Block_words>(layout_.slot(slot(call)) + layout_.blocks_at());
+        const auto *blocks = ranks_[peer].segment.at<const Block_words>(layout_.slot(slot(call)) + layout_.blocks_at());
         place.offset = blocks[rank_].offset.load(std::memory_order_relaxed);
         place.bytes = blocks[rank_].bytes.load(std::memory_order_relaxed);
     }
@@ -275,8 +274,8 @@ sdma_reason_t Team::find_target(Call &call, uint32_t peer, bool may_attach) {
     const uint64_t key = offer.registration % memory::table_entries << 32 | static_cast<uint32_t>(call.device);
     auto found = attached.find(key);
     memory::Attachment *attachment = found != attached.end() ? found->second : nullptr;
-    const bool present = attachment && attachment->source.id == offer.registration &&
-                         attachment->source.generation == offer.generation;
+    const bool present =
+        attachment && attachment->source.id == offer.registration && attachment->source.generation == offer.generation;
     if (!present) {
         sdma_reason_t reason = SDMA_REASON_attach_failed;
         gpu::Runtime *runtime = memory_.runtime(reason);

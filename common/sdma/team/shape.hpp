@@ -33,9 +33,7 @@ struct Shape {
     sdma_block_t recv(uint32_t peer) const {
         return recv_blocks.empty() ? regular_recv(peer, block_bytes) : recv_blocks[peer];
     }
-    static sdma_block_t regular_recv(uint32_t peer, uint64_t block_bytes) {
-        return {peer * block_bytes, block_bytes};
-    }
+    static sdma_block_t regular_recv(uint32_t peer, uint64_t block_bytes) { return {peer * block_bytes, block_bytes}; }
 
     // First byte beyond all blocks of non-zero size; false if an offset is out of range.
     bool send_end(uint64_t &end) const { return end_of(&Shape::send, end); }

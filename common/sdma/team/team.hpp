@@ -191,17 +191,17 @@ private:
     uint32_t polls_ = 0;
 
     uint64_t next_sequence_ = 0;
-    uint32_t unfinished_ = 0;        // calls started and not finished
-    std::deque<Call *> calls_;       // not settled, in call order
-    std::vector<uint64_t> served_;   // per slot
+    uint32_t unfinished_ = 0;      // calls started and not finished
+    std::deque<Call *> calls_;     // not settled, in call order
+    std::vector<uint64_t> served_; // per slot
 #ifdef SDMA_MUTANT_SUMMED_ARRIVAL
     uint64_t served_in_team_ = 0;
 #endif
-    uint64_t evictions_ = 1;         // calls agreed on so far in which a rank had evicted
-    uint64_t eviction_serial_ = 0;   // how often we have let go
-    uint64_t eviction_known_ = 0;    // ... and up to which the peers have agreed to know it
+    uint64_t evictions_ = 1;       // calls agreed on so far in which a rank had evicted
+    uint64_t eviction_serial_ = 0; // how often we have let go
+    uint64_t eviction_known_ = 0;  // ... and up to which the peers have agreed to know it
     uint64_t seen_pressure_ = 0;
-    int last_device_ = -2; // of the last eligible offer; none yet
+    int last_device_ = -2;                              // of the last eligible offer; none yet
     std::unordered_map<uint32_t, Confirmed> confirmed_; // own registrations, by table entry
 };
 
