@@ -56,7 +56,7 @@ bool Line::serve() {
     if (!turn || closing() || stopped_)
         return false;
     const uint64_t rung = load(ring_.doorbell);
-    if (rung == read_)
+    if (rung == read_ && held_.bytes == 0)
         return false;
     // A producer publishes the write pointer before it rings: hardware may load either.
     const uint64_t written = load(ring_.write_pointer);
@@ -88,8 +88,9 @@ bool Line::consume(uint64_t rung) {
         read_ += command.dwords * sizeof(uint32_t);
         publish(ring_.read_pointer, read_);
     }
-    // What came before a refused packet still happens.
-    if (check(copy_held(), "copy"))
+    // What came before a refused packet still happens; with a full stream, at the next turn.
+    const gpu::Status held = copy_held();
+    if (held == gpu::Status::pending || check(held, "copy"))
         check(stream_->submit(), "submission");
     return read_ != start;
 }

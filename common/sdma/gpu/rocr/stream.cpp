@@ -56,7 +56,10 @@ Status Copy_stream::copy(void *dst, const void *src, size_t bytes) {
     const hsa_signal_t &own = signal(number);
     system_.api.hsa_signal_store_relaxed(own, 1);
     const uint32_t dependencies = completed_ == submitted_ ? 0 : 1;
-    const auto status = system_.api.hsa_amd_memory_async_copy(dst, owner(dst), src, owner(src), bytes, dependencies,
+    // ROCr copies by the source's GPU. A peer's memory is mapped for this one only.
+    const hsa_agent_t from =
+        owner(src).handle == system_.host_agent.handle ? system_.host_agent : system_.agents[device_];
+    const auto status = system_.api.hsa_amd_memory_async_copy(dst, owner(dst), src, from, bytes, dependencies,
                                                               dependencies ? &signal(submitted_) : nullptr, own);
     if (status != HSA_STATUS_SUCCESS)
         return system_.failure("copy", status);
