@@ -211,15 +211,15 @@ void Team::decide(Call &call) {
         return settle(call, Call::Stage::failed, broken_);
     }
     bool irregular = false, evicted = false;
-    const Offer *regular = nullptr;
+    uint64_t regular_bytes = 0; // of the first regular one; those have no empty blocks
     for (const Offer &offer : call.offers) {
         irregular |= offer.irregular;
         evicted |= offer.evicted;
-        if (!offer.irregular && !regular)
-            regular = &offer;
+        if (!offer.irregular && regular_bytes == 0)
+            regular_bytes = offer.block_bytes;
     }
     for (const Offer &offer : call.offers)
-        if (offer.kind != call.offers[0].kind || (!offer.irregular && offer.block_bytes != regular->block_bytes))
+        if (offer.kind != call.offers[0].kind || (!offer.irregular && offer.block_bytes != regular_bytes))
             return settle(call, Call::Stage::declined, SDMA_REASON_mismatch);
 
     evictions_ += evicted;
