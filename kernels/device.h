@@ -4,8 +4,9 @@
 // headers, no device libraries), nvcc (sm_70 and later), and the host. Addresses are integers, as
 // in the shared structs; on amdgcn they become global, not flat, accesses, so that vmcnt counts them.
 //
-//   system   memory that other devices and the host see; relaxed, ordered by drain()
-//   cursor   producers' cursors, seen by this device's producers only
+//   system   memory that other devices and the host see; relaxed, ordered by drain() (store_last: where a
+//            target has a releasing store it is one)
+//   cursor   producers' cursors, seen by this device's producers only; peek: what orders nothing
 //
 // The host's accesses are acquire and release, which costs x86 nothing and which other CPUs need.
 // There, a caller is one lane of one workgroup; compiled with SDMA_TWIN, a lane of a twin kernel
@@ -38,6 +39,7 @@ SDMA_DEVICE uint64_t load_system(uint64_t address) {
 SDMA_DEVICE void store_system(uint64_t address, uint64_t value) {
     __hip_atomic_store((Global<uint64_t> *)address, value, __ATOMIC_RELAXED, system_scope);
 }
+SDMA_DEVICE void store_last(uint64_t address, uint64_t value) { store_system(address, value); }
 SDMA_DEVICE void store_system_dword(uint64_t address, uint32_t value) {
     __hip_atomic_store((Global<uint32_t> *)address, value, __ATOMIC_RELAXED, system_scope);
 }
@@ -48,6 +50,7 @@ SDMA_DEVICE uint32_t add_system(uint64_t address, uint32_t value) {
 SDMA_DEVICE uint64_t load_cursor(uint64_t address) {
     return __hip_atomic_load((Global<uint64_t> *)address, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
 }
+SDMA_DEVICE uint64_t peek_cursor(uint64_t address) { return load_cursor(address); }
 SDMA_DEVICE void store_cursor(uint64_t address, uint64_t value) {
     __hip_atomic_store((Global<uint64_t> *)address, value, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
 }
@@ -68,6 +71,8 @@ SDMA_DEVICE void drain() {
 #endif
 }
 SDMA_DEVICE void drain_ring(uint64_t) { drain(); }
+SDMA_DEVICE void drain_write_pointer() { drain(); }
+SDMA_DEVICE void drain_doorbell() { drain(); }
 
 // Make what this wave, and kernels before it, wrote visible to engines and peers. The explicit
 // drain is not redundant: clang up to 22.1 drops the wait for the cache write-back when the wave
@@ -78,6 +83,8 @@ SDMA_DEVICE void release_system_and_drain() {
         drain();
     }
 }
+
+SDMA_DEVICE void release_earlier_kernels() { release_system_and_drain(); }
 
 // What others stored before a store that this wave has loaded: no older copy is in its caches.
 SDMA_DEVICE void acquire_system() { __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, ""); }
@@ -146,6 +153,10 @@ SDMA_DEVICE uint64_t load_system(uint64_t address) {
 SDMA_DEVICE void store_system(uint64_t address, uint64_t value) {
     asm volatile("st.relaxed.sys.u64 [%0], %1;" ::"l"(address), "l"(value) : "memory");
 }
+// What was stored before it is visible to whoever acquires it.
+SDMA_DEVICE void store_last(uint64_t address, uint64_t value) {
+    asm volatile("st.release.sys.u64 [%0], %1;" ::"l"(address), "l"(value) : "memory");
+}
 SDMA_DEVICE void store_system_dword(uint64_t address, uint32_t value) {
     asm volatile("st.relaxed.sys.u32 [%0], %1;" ::"l"(address), "r"(value) : "memory");
 }
@@ -158,6 +169,11 @@ SDMA_DEVICE uint32_t add_system(uint64_t address, uint32_t value) {
 SDMA_DEVICE uint64_t load_cursor(uint64_t address) {
     uint64_t value;
     asm volatile("ld.acquire.gpu.u64 %0, [%1];" : "=l"(value) : "l"(address) : "memory");
+    return value;
+}
+SDMA_DEVICE uint64_t peek_cursor(uint64_t address) {
+    uint64_t value;
+    asm volatile("ld.relaxed.gpu.u64 %0, [%1];" : "=l"(value) : "l"(address) : "memory");
     return value;
 }
 SDMA_DEVICE void store_cursor(uint64_t address, uint64_t value) {
@@ -173,8 +189,15 @@ SDMA_DEVICE bool swap_cursor(uint64_t address, uint64_t expected, uint64_t wante
 }
 
 SDMA_DEVICE void drain() { __threadfence_system(); }
-SDMA_DEVICE void drain_ring(uint64_t) { drain(); }
-SDMA_DEVICE void release_system_and_drain() { __threadfence_system(); }
+SDMA_DEVICE void release_system_and_drain() { asm volatile("fence.acq_rel.sys;" ::: "memory"); }
+// A fence waits for a trip over the bus, and the reader of these rings is a host thread, which acquires
+// the doorbell and looks at nothing else before: it is enough that the doorbell is a releasing store.
+// The release and acquire of the commit cursor put the doorbells of several producers in order. What
+// earlier kernels wrote became visible when they ended.
+SDMA_DEVICE void drain_ring(uint64_t) {}
+SDMA_DEVICE void drain_write_pointer() {}
+SDMA_DEVICE void drain_doorbell() {}
+SDMA_DEVICE void release_earlier_kernels() {}
 SDMA_DEVICE void acquire_system() { asm volatile("fence.acq_rel.sys;" ::: "memory"); }
 SDMA_DEVICE void pause() { __nanosleep(100); }
 SDMA_DEVICE uint64_t clock_ns() {
@@ -275,13 +298,18 @@ SDMA_DEVICE void drain_ring(uint64_t last_dword) {
     drain();
     (void)__atomic_load_n(reinterpret_cast<const volatile uint32_t *>(last_dword), __ATOMIC_ACQUIRE);
 }
+SDMA_DEVICE void drain_write_pointer() { drain(); }
+SDMA_DEVICE void drain_doorbell() { drain(); }
 SDMA_DEVICE void release_system_and_drain() { drain(); }
+SDMA_DEVICE void release_earlier_kernels() { release_system_and_drain(); }
+SDMA_DEVICE void store_last(uint64_t address, uint64_t value) { store_system(address, value); }
 SDMA_DEVICE void acquire_system() {} // every load does
 
 SDMA_DEVICE uint32_t add_system(uint64_t address, uint32_t value) {
     return __atomic_fetch_add(reinterpret_cast<uint32_t *>(address), value, __ATOMIC_ACQ_REL);
 }
 SDMA_DEVICE uint64_t load_cursor(uint64_t address) { return load_system(address); }
+SDMA_DEVICE uint64_t peek_cursor(uint64_t address) { return load_cursor(address); }
 SDMA_DEVICE void store_cursor(uint64_t address, uint64_t value) { store_system(address, value); }
 
 SDMA_DEVICE bool any_lane(bool predicate) { return predicate; }
@@ -321,7 +349,7 @@ SDMA_DEVICE void store_doorbell(uint64_t address, uint64_t value) {
         store_system_dword(address, static_cast<uint32_t>(value));
         store_system_dword(address + 4, static_cast<uint32_t>(value >> 32));
     } else {
-        store_system(address, value);
+        store_last(address, value);
     }
 }
 

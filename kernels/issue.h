@@ -216,7 +216,7 @@ SDMA_DEVICE Outcome issue(const sdma_work *work, uint32_t lane, uint32_t lanes) 
     if (!plan::record_ok(walk.head)) {
         end(walk, SDMA_WORK_BAD);
     }
-    device::release_system_and_drain();
+    device::release_earlier_kernels();
     while (device::any_lane(walk.state != State::ended)) {
         if (walk.state != State::ended) {
             step(walk, work);

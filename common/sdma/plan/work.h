@@ -25,7 +25,7 @@ enum sdma_signal_kind { SDMA_SIGNAL_ATOMIC = 0, SDMA_SIGNAL_FENCE = 1 };
 
 /* status: written by the initiator, in memory the host polls: by the issue kernel or the CPU
  * initiator, and by the load/store kernel only if it is kernel_signals and no peer is the engine's
- * (or the record is bad) */
+ * (or the record is bad); launches whose end is told by a word of their own need not */
 enum sdma_work_status {
     SDMA_WORK_OPEN = 0,
     SDMA_WORK_ISSUED = 1,     /* every packet is published / every byte is stored */

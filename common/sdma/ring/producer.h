@@ -76,7 +76,7 @@ SDMA_DEVICE sdma_ring describe(uint64_t address) {
 
 // `bytes`: a multiple of 4, at most most_bytes(). When blocked, `seen` is the read pointer.
 SDMA_DEVICE Attempt try_reserve(const sdma_ring &ring, uint64_t bytes, Reservation &reservation, uint64_t &seen) {
-    reservation = place(device::load_cursor(cursor(ring, reserve_offset)), bytes, ring.bytes);
+    reservation = place(device::peek_cursor(cursor(ring, reserve_offset)), bytes, ring.bytes);
     if (!fits(reservation.end, device::load_cursor(cursor(ring, cached_read_offset)), ring.bytes)) {
         seen = device::load_system(ring.read_pointer);
         if (!fits(reservation.end, seen, ring.bytes)) {
@@ -131,10 +131,10 @@ SDMA_DEVICE void publish(const sdma_ring &ring, const Reservation &reservation) 
         device::store_system(ring.write_pointer, reservation.end);
     } else {
         device::store_system(ring.write_pointer, reservation.end);
-        device::drain();
+        device::drain_write_pointer();
         device::store_doorbell(ring.doorbell, reservation.end);
     }
-    device::drain();
+    device::drain_doorbell();
     device::store_cursor(cursor(ring, commit_offset), reservation.end);
 }
 

@@ -50,18 +50,13 @@ __device__ const sdma_work *fetch(const sdma_work *work, uint64_t bytes, uint64_
 
 __device__ sdma_work *home(const sdma_launch &launch) { return reinterpret_cast<sdma_work *>(launch.record); }
 
-// The last access; what the workgroup stored before is visible already.
-__device__ void finish(const sdma_launch &launch) { sdma::device::store_system(launch.done, 1); }
-
 // One workgroup of one wave.
 template <typename Arguments> __device__ void issue(const Arguments &arguments, uint64_t *shared) {
     const sdma_work *record = stage(arguments, shared);
     sdma::report(home(arguments.launch), sdma::issue(record, threadIdx.x, blockDim.x));
     __syncwarp();
-    if (threadIdx.x == 0) {
-        sdma::device::drain();
-        finish(arguments.launch);
-    }
+    if (threadIdx.x == 0)
+        sdma::device::store_last(arguments.launch.done, 1);
 }
 
 // True for one lane of the grid, when every store of every lane is visible to the system. The
@@ -70,17 +65,19 @@ __device__ bool last_of_grid(uint64_t counter) {
     __syncthreads();
     if (threadIdx.x != 0)
         return false;
-    __threadfence_system(); // for the whole workgroup: it follows the barrier
+    sdma::device::release_system_and_drain(); // for the whole workgroup: it follows the barrier
     if (gridDim.x == 1)
         return true;
     auto *finished = reinterpret_cast<unsigned int *>(counter);
     if (atomicAdd(finished, 1) != gridDim.x - 1)
         return false;
     *finished = 0;
-    __threadfence_system();
+    sdma::device::release_system_and_drain();
     return true;
 }
 
+// One fence, then every word that says so. The launch's word stands for the status of a record that
+// was served: it tells the host that nothing looks at the record any more.
 template <typename Arguments> __device__ void copy(const Arguments &arguments, uint64_t *shared) {
     namespace copying = sdma::copying;
     const sdma_work *record = stage(arguments, shared);
@@ -90,16 +87,14 @@ template <typename Arguments> __device__ void copy(const Arguments &arguments, u
         copying::copy_share(record, sdma::plan::share(tiles, gridDim.x, blockIdx.x));
     if (!last_of_grid(arguments.launch.counter))
         return;
-    if (!good || record->kernel_signals) {
-        uint64_t status = SDMA_WORK_BAD;
-        if (good)
-            status = copying::raise_signals(record) ? SDMA_WORK_OPEN : SDMA_WORK_ISSUED;
-        sdma::device::drain();
-        if (status != SDMA_WORK_OPEN)
-            sdma::device::store_system(reinterpret_cast<uint64_t>(&home(arguments.launch)->status), status);
-        sdma::device::drain();
+    if (good && record->kernel_signals)
+        copying::raise_signals(record);
+    if (good) {
+        sdma::device::store_system(arguments.launch.done, 1);
+    } else {
+        sdma::device::store_system(reinterpret_cast<uint64_t>(&home(arguments.launch)->status), SDMA_WORK_BAD);
+        sdma::device::store_last(arguments.launch.done, 1);
     }
-    finish(arguments.launch);
 }
 
 } // namespace
