@@ -118,7 +118,7 @@ void served(World &world, const Way &way, Meter *meter) {
     const auto piece = [&](auto body) {
         sdma::params().initiator = way.initiator;
         sdma::params().launch = way.launch;
-        sdma::params().loadstore_max = way.loadstore_max;
+        sdma::params().loadstore_max_alltoall = sdma::params().loadstore_max_allgather = way.loadstore_max;
         meter ? meter->add(body) : body();
         sdma::params() = plain;
     };

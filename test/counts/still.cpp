@@ -100,7 +100,8 @@ std::vector<Segment> mapped(bool own) {
 
 World::World(int size) : ranks_(static_cast<size_t>(size)), host_(2 * block_bytes * static_cast<size_t>(size)) {
     sdma::params().sysfs = "/nonexistent"; // the GPUs are the fake node's: each has an engine of its own
-    sdma::params().loadstore_max = 0;      // by engines, however small
+    // By engines, however small.
+    sdma::params().loadstore_max_alltoall = sdma::params().loadstore_max_allgather = 0;
     const size_t bytes = block_bytes * ranks_.size();
     for (int r = 0; r < size; r++) {
         Rank &rank = ranks_[static_cast<size_t>(r)];

@@ -11,7 +11,8 @@ class Ledger {
 public:
     // `expect` is the option of that name: served, declined (nothing can be served in this job) or any.
     explicit Ledger(Job &job)
-        : job_(job), expect_(job.option("expect", "served")), loadstore_max_("coll_sdma_loadstore_max") {}
+        : job_(job), expect_(job.option("expect", "served")), alltoall_max_("coll_sdma_loadstore_max_alltoall"),
+          allgather_max_("coll_sdma_loadstore_max_allgather") {}
 
     // What becomes of an operation whose buffers are all device memory and that has a served form.
     Outcome eligible() const {
@@ -32,7 +33,7 @@ public:
         const auto block = static_cast<unsigned long long>(element) * static_cast<unsigned>(recv.count);
         if (outcome == Outcome::served && size > 1) {
             const auto peers = block * static_cast<unsigned>(size - 1);
-            const bool sdma = block > loadstore_max_.read();
+            const bool sdma = block > (kind == Kind::alltoall ? alltoall_max_ : allgather_max_).read();
             expect("served", after.served - before.served, 1, block);
             expect("bytes_sdma", after.sdma - before.sdma, sdma ? peers : 0, block);
             expect("bytes_loadstore", after.loadstore - before.loadstore, sdma ? 0 : peers, block);
@@ -67,6 +68,6 @@ private:
 
     Job &job_;
     std::string expect_;
-    Control<size_t> loadstore_max_;
+    Control<size_t> alltoall_max_, allgather_max_;
     uint64_t iteration_ = 0;
 };

@@ -16,21 +16,23 @@ BASE = "common/sdma/base"
 def rows(path, macro):
     """The arguments of every MACRO(...) line of a .def file, strings unquoted."""
     for line in path.read_text().splitlines():
+        line = re.sub(r"SDMA_BY_PLATFORM\((.*?), (.*?)\)", r"\1 / \2", line)
         if match := re.fullmatch(rf"{macro}\((.*)\)", line):
             yield next(csv.reader([match[1]], skipinitialspace=True))
 
 
 def default_text(kind, text):
-    if kind in ("INT", "SIZE"):
-        return str(eval(re.sub(r"\(size_t\)", "", text)))
-    return text
+    if kind not in ("INT", "SIZE"):
+        return f"`{text}`"
+    values = [f"`{eval(part.replace('(size_t)', ''))}`" for part in text.split(" / ")]
+    return values[0] if len(values) == 1 else f"{values[0]}; NVIDIA: {values[1]}"
 
 
 def parameter_table(top):
     yield "| parameter | default | unit | at run time | meaning |"
     yield "|---|---|---|---|---|"
     for kind, name, default, unit, settable, text in rows(top / BASE / "params.def", "SDMA_PARAM"):
-        yield (f"| `coll_sdma_{name}` | `{default_text(kind, default)}` | {unit or '-'} "
+        yield (f"| `coll_sdma_{name}` | {default_text(kind, default)} | {unit or '-'} "
                f"| {'yes' if settable == '1' else 'no'} | {text} |")
 
 

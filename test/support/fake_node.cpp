@@ -36,6 +36,17 @@ void run_copy_kernel(const struct sdma_work *work) {
         if (peers[p].path == SDMA_PATH_LOADSTORE)
             memcpy(reinterpret_cast<void *>(peers[p].dst), reinterpret_cast<const void *>(peers[p].src),
                    peers[p].bytes);
+    if (work->kernel_signals == 0)
+        return;
+    const auto raise = [](uint64_t address, uint64_t value) {
+        if (address != 0)
+            __atomic_store_n(reinterpret_cast<uint64_t *>(address), value, __ATOMIC_RELEASE);
+    };
+    for (uint32_t p = 0; p < work->peers; p++)
+        if (peers[p].path == SDMA_PATH_LOADSTORE) {
+            raise(peers[p].arrival, peers[p].arrival_value);
+            raise(peers[p].departure, peers[p].departure_value);
+        }
 }
 
 } // namespace

@@ -267,6 +267,16 @@ private:
 };
 template <class T, class U> With(T &, U) -> With<T>;
 
+// Up to this size collectives go by load/store.
+class With_loadstore_max {
+public:
+    explicit With_loadstore_max(size_t most)
+        : alltoall_(sdma::params().loadstore_max_alltoall, most), allgather_(sdma::params().loadstore_max_allgather, most) {}
+
+private:
+    With<size_t> alltoall_, allgather_;
+};
+
 inline uint64_t counter(const char *name) {
     size_t count;
     const sdma_counter_t *rows = sdma_counters(&count);

@@ -26,7 +26,7 @@ TEST(Base, every_parameter_has_a_name_help_and_live_storage) {
             *static_cast<int *>(row->value) -= 1;
         }
     }
-    EXPECT_TRUE(names.contains("loadstore_max") && names.contains("engine") && names.contains("slots"));
+    EXPECT_TRUE(names.contains("loadstore_max_alltoall") && names.contains("engine") && names.contains("slots"));
 }
 
 TEST(Base, counters_by_name_and_by_reason) {

@@ -8,21 +8,22 @@ using sdma::params;
 
 namespace {
 
-enum class Way { engines, loadstore, host, fence, no_queues };
+enum class Way { engines, loadstore, kernel_signals, host, fence, no_queues };
 
 class Moves : public testing::TestWithParam<std::tuple<int, Way>> {
 protected:
     Moves()
-        : loadstore_max_(params().loadstore_max, way() == Way::loadstore ? size_t{1} << 40 : size_t{0}),
+        : loadstore_max_(way() == Way::loadstore || way() == Way::kernel_signals ? size_t{1} << 40 : size_t{0}),
           initiator_(params().initiator, way() == Way::host ? "host" : "gpu"),
           signal_(params().signal, way() == Way::fence ? "fence" : "auto"), chunk_(params().chunk_max, size_t{4096}) {}
     static int size() { return std::get<0>(GetParam()); }
     static Way way() { return std::get<1>(GetParam()); }
     static void prepare(Rank &rank) {
         rank.gpu->faults.no_queues = way() == Way::no_queues;
+        rank.gpu->faults.coherent_stores = way() == Way::kernel_signals;
         rank.gpu->faults.chaos = way() == Way::engines ? 1 : 0;
     }
-    With<size_t> loadstore_max_;
+    With_loadstore_max loadstore_max_;
     With<const char *> initiator_, signal_;
     With<size_t> chunk_;
 };
@@ -138,14 +139,14 @@ TEST_P(Moves, many_operations_in_flight) {
 }
 
 std::string case_name(const testing::TestParamInfo<std::tuple<int, Way>> &info) {
-    constexpr const char *ways[] = {"engines", "loadstore", "host", "fence", "no_queues"};
+    constexpr const char *ways[] = {"engines", "loadstore", "kernel_signals", "host", "fence", "no_queues"};
     return std::to_string(std::get<0>(info.param)) + "_" + ways[static_cast<int>(std::get<1>(info.param))];
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, Moves,
                          testing::Combine(testing::Values(2, 3, 4, 8),
-                                          testing::Values(Way::engines, Way::loadstore, Way::host, Way::fence,
-                                                          Way::no_queues)),
+                                          testing::Values(Way::engines, Way::loadstore, Way::kernel_signals, Way::host,
+                                                          Way::fence, Way::no_queues)),
                          case_name);
 
 } // namespace

@@ -56,7 +56,7 @@ class Hardware_fault : public testing::TestWithParam<Hardware> {};
 
 TEST_P(Hardware_fault, ends_in_one_line_and_the_layer_is_off) {
     With timeout(params().hardware_timeout, 300);
-    With loadstore(params().loadstore_max, GetParam().loadstore_max);
+    With_loadstore_max loadstore(GetParam().loadstore_max);
     Log log;
     World world(3);
     Board board(3);
@@ -112,7 +112,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(Hardware_line, names_rank_peer_queue_engine_pointers_and_signal) {
     With timeout(params().hardware_timeout, 200);
-    With loadstore(params().loadstore_max, 0);
+    With_loadstore_max loadstore(0);
     Log log;
     World world(2);
     world.run([&](Rank &rank) {
@@ -128,7 +128,7 @@ TEST(Hardware_line, names_rank_peer_queue_engine_pointers_and_signal) {
 
 TEST(Hardware, slow_is_not_stuck) {
     With timeout(params().hardware_timeout, 400);
-    With loadstore(params().loadstore_max, 0);
+    With_loadstore_max loadstore(0);
     With chunk(params().chunk_max, size_t{4096});
     World world(2);
     world.run([&](Rank &rank) {
@@ -140,7 +140,7 @@ TEST(Hardware, slow_is_not_stuck) {
 }
 
 TEST(Hardware, few_launch_slots_only_cost_time) {
-    With loadstore(params().loadstore_max, 0);
+    With_loadstore_max loadstore(0);
     World world(2);
     world.run([&](Rank &rank) {
         rank.gpu->launch_slots = 1;
@@ -166,7 +166,7 @@ TEST(Hardware, few_launch_slots_only_cost_time) {
 
 class Death : public testing::Test {
 protected:
-    Death() : loadstore_(params().loadstore_max, size_t{0}), slots_(params().slots, 4), peer(4, true), here(peer) {
+    Death() : loadstore_(0), slots_(params().slots, 4), peer(4, true), here(peer) {
         send = here.rank.gpu->allocate(0, 64);
         recv = here.rank.gpu->allocate(0, 64);
         memory = here.peer_gpu.allocate(0, 64);
@@ -183,7 +183,7 @@ protected:
         // And what comes later does not hang.
         EXPECT_NE(SDMA_PENDING, here.rank.run(alltoall(send, recv, 32)));
     }
-    With<size_t> loadstore_;
+    With_loadstore_max loadstore_;
     With<int> slots_;
     Log log;
     Played_peer peer;

@@ -56,7 +56,7 @@ void spoil_table(Garbage &garbage, Played_peer &peer, uint64_t id) {
 }
 
 TEST(Hostile, words_of_a_peer) {
-    With loadstore(params().loadstore_max, size_t{0});
+    With_loadstore_max loadstore(size_t{0});
     With slots(params().slots, 2);
     sdma_log_to([](int, const char *) {}); // thousands of true complaints
     int settled[3] = {};

@@ -48,7 +48,7 @@ TEST(Attachments, freed_memory_is_let_go_of_at_the_next_progress) {
 }
 
 TEST(Attachments, memory_that_an_operation_uses_stays_until_it_is_done) {
-    With loadstore(params().loadstore_max, 0);
+    With_loadstore_max loadstore(0);
     World world(2);
     world.run([](Rank &rank) {
         char *send = rank.gpu->allocate(0, 200), *recv = rank.gpu->allocate(0, 200);

@@ -25,6 +25,17 @@ TEST(Plan, path_by_bytes_and_queue) {
     EXPECT_EQ(choose_path(0, 128, false), SDMA_PATH_LOADSTORE);
 }
 
+TEST(Plan, workgroups_by_bytes) {
+    EXPECT_EQ(workgroups(0, 16), 1u);
+    EXPECT_EQ(workgroups(2 * 16 * 1024, 16), 1u); // 16 KiB to a peer and to the own block
+    EXPECT_EQ(workgroups(2 * 16 * 1024 + 1, 16), 2u);
+    EXPECT_EQ(workgroups(2 * 256 * 1024, 16), 16u);
+    EXPECT_EQ(workgroups(most64, 16), 16u);
+    EXPECT_EQ(workgroups(most64, 1), 1u);
+    EXPECT_EQ(workgroups(most64, 0), 1u);
+    EXPECT_EQ(workgroups(1, -1), 1u);
+}
+
 TEST(Plan, chunk_is_clamped) {
     EXPECT_EQ(clamp_chunk(0), 4096u);
     EXPECT_EQ(clamp_chunk(31), 4096u);

@@ -274,7 +274,7 @@ TEST_F(Resident_test, after_stop_nothing_is_taken) {
 class Collectives : public testing::Test {
 protected:
     With<const char *> launch{params().launch, "resident"};
-    With<size_t> loadstore{params().loadstore_max, size_t{0}};
+    With_loadstore_max loadstore{size_t{0}};
 };
 
 void exchange(Rank &rank, int rounds, sdma_status_t expected = SDMA_OK) {
@@ -300,7 +300,7 @@ TEST_F(Collectives, are_issued_by_it) {
 }
 
 TEST_F(Collectives, share_operations_with_the_load_store_kernel) {
-    With<size_t> some(params().loadstore_max, size_t{5000});
+    With_loadstore_max some(size_t{5000});
     World world(3);
     world.run([](Rank &rank) { exchange(rank, 40); });
 }

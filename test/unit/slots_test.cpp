@@ -63,7 +63,7 @@ TEST(Slots, a_rank_runs_ahead_as_far_as_there_are_slots) {
 
 // A fast peer's next operation must not complete this one in the place of a slow peer.
 TEST(Slots, arrivals_of_the_next_operation_count_for_that_one_only) {
-    With loadstore(params().loadstore_max, 0);
+    With_loadstore_max loadstore(0);
     World world(3);
     std::atomic<int> too_early{0};
     world.run([&](Rank &rank) {

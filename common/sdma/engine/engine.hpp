@@ -30,6 +30,8 @@ struct Queue {
     uint32_t engine = 0;
     Producer producer = Producer::device;
     std::string back_end; // "user", "proxy"
+    // Signals by FENCE cost its consumer less than by ATOMIC.
+    bool prefers_fence = false;
     // Tell the consumer that packets are coming: call it after launching a producer, and after a
     // host producer has published. Empty where hardware reads the doorbell. Any thread; cheap.
     std::function<void()> wake;

@@ -129,6 +129,10 @@ public:
     // What signal packets engines of this platform can raise in pinned host memory without help.
     virtual bool host_atomics() const = 0;
 
+    // Whether peers and the host see what a running kernel has stored and released, before it ends: then it
+    // may raise signals itself. Not so for AMD's coarse-grained memory, which needs the kernel's end.
+    virtual bool coherent_stores() const { return false; }
+
     // Blocking copy between any two of device and host memory.
     virtual Status copy(void *dst, const void *src, size_t bytes) = 0;
 

@@ -179,8 +179,11 @@ Batch::Progress Batch::start() {
             if (leg.queue->wake)
                 leg.queue->wake();
     if (copy_.needed && !copy_.launch) {
-        const int workgroups = std::max(params().loadstore_workgroups, 1);
-        if (Progress progress = launch(copy_, gpu::Kernel::copy, static_cast<uint32_t>(workgroups), "copy");
+        uint64_t bytes = 0;
+        for (const plan::Peer &copy : copies_)
+            bytes += copy.path == SDMA_PATH_LOADSTORE ? copy.bytes : 0;
+        const uint32_t workgroups = plan::workgroups(bytes, params().loadstore_workgroups);
+        if (Progress progress = launch(copy_, gpu::Kernel::copy, workgroups, "copy");
             progress != Progress::moved)
             return progress;
     }

@@ -11,8 +11,9 @@ Context::~Context() {
     residents_.clear(); // initiators, then engines
     engines_.reset();   // engines stop before anything they may touch goes
     if (gpu::Runtime *runtime = memory_.open_runtime())
-        for (auto [bytes, record] : free_records_)
-            runtime->free_shared(record);
+        for (const auto &[bytes, records] : free_records_)
+            for (std::byte *record : records)
+                runtime->free_shared(record);
 }
 
 engine::Engines *Context::engines() {
@@ -41,9 +42,9 @@ Resident &Context::resident(int device) {
 
 std::byte *Context::take_record(size_t bytes) {
     std::lock_guard lock(mutex_);
-    if (auto found = free_records_.find(bytes); found != free_records_.end()) {
-        std::byte *record = found->second;
-        free_records_.erase(found);
+    if (std::vector<std::byte *> &free = free_records_[bytes]; !free.empty()) {
+        std::byte *record = free.back();
+        free.pop_back();
         return record;
     }
     return static_cast<std::byte *>(memory_.open_runtime()->allocate_shared(bytes));
@@ -51,7 +52,7 @@ std::byte *Context::take_record(size_t bytes) {
 
 void Context::give_record(std::byte *record, size_t bytes) {
     std::lock_guard lock(mutex_);
-    free_records_.emplace(bytes, record);
+    free_records_[bytes].push_back(record);
 }
 
 void Context::add(team::Team &team) {

@@ -64,7 +64,7 @@ private:
     std::unique_ptr<engine::Engines> engines_;
     std::set<engine::Queue *> queues_;
     std::map<int, Resident> residents_; // by device
-    std::multimap<size_t, std::byte *> free_records_;
+    std::map<size_t, std::vector<std::byte *>> free_records_; // by size
     std::set<team::Team *> teams_;
     std::shared_mutex queues_mutex_;
     std::atomic<bool> faulted_{false};

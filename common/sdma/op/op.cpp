@@ -39,7 +39,7 @@ sdma_status_t Op::test() {
         break;
     case team::Call::Stage::agreed:
         if (!transfer_)
-            transfer_ = std::make_unique<Transfer>(context_, team_, call_, source_, destination_);
+            transfer_.emplace(context_, team_, call_, source_, destination_);
         if (sdma_status_t status = transfer_->test(); status != SDMA_PENDING)
             settle(status, transfer_->reason());
         break;

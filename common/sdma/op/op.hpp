@@ -3,7 +3,7 @@
 // One collective call of one rank: is it eligible here, do all agree, move.
 #pragma once
 
-#include <memory>
+#include <optional>
 
 #include "context.hpp"
 #include "transfer.hpp"
@@ -27,7 +27,7 @@ private:
     team::Call call_;
     const char *source_ = nullptr;
     char *destination_ = nullptr;
-    std::unique_ptr<Transfer> transfer_;
+    std::optional<Transfer> transfer_;
     sdma_status_t status_ = SDMA_PENDING;
     sdma_reason_t reason_ = SDMA_REASON_none;
 };

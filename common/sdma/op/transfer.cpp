@@ -54,14 +54,23 @@ sdma_status_t Transfer::test() {
 // ---- prepare -------------------------------------------------------------------------------------
 
 bool Transfer::prepare() {
-    const char *signal = params().signal;
-    signal_kind_ = is(signal, "fence") || (!is(signal, "atomic") && !runtime_.host_atomics()) ? SDMA_SIGNAL_FENCE
-                                                                                              : SDMA_SIGNAL_ATOMIC;
     by_host_ = is(params().initiator, "host");
     if (!use_attachments())
         return false;
+    peers_.reserve(team_.size());
     add_peers();
+    choose_signals();
     return build_record();
+}
+
+void Transfer::choose_signals() {
+    const char *signal = params().signal;
+    const auto prefers_fence = [](const engine::Queue *queue) { return queue->prefers_fence; };
+    const bool fence = is(signal, "fence") ||
+                       (!is(signal, "atomic") &&
+                        (!runtime_.host_atomics() || std::any_of(queues_.begin(), queues_.end(), prefers_fence)));
+    signal_kind_ = fence ? SDMA_SIGNAL_FENCE : SDMA_SIGNAL_ATOMIC;
+    kernel_signals_ = copy_.needed && runtime_.coherent_stores();
 }
 
 bool Transfer::use_attachments() {
@@ -113,7 +122,9 @@ void Transfer::add_peer(uint32_t peer, const char *src, uint64_t dst, uint64_t b
     leg.arrival_value = leg.departure_value = call_.served;
     leg.rank = peer;
     // The CPU as initiator means: no kernel, as far as there are queues.
-    const uint64_t loadstore_max = by_host_ ? 0 : params().loadstore_max;
+    const uint64_t loadstore_max = by_host_                             ? 0
+                                   : call_.shape.kind == SDMA_ALLGATHER ? params().loadstore_max_allgather
+                                                                        : params().loadstore_max_alltoall;
     engine::Queue *queue = nullptr;
     if (plan::choose_path(bytes, loadstore_max, true) == SDMA_PATH_ENGINE) {
         sdma_reason_t reason;
@@ -128,6 +139,7 @@ void Transfer::add_peer(uint32_t peer, const char *src, uint64_t dst, uint64_t b
             queues_.push_back(queue);
     } else {
         copy_.needed = true;
+        loadstore_bytes_ += bytes;
     }
     peers_.push_back(leg);
     count(own                               ? Counter::bytes_local
@@ -154,6 +166,7 @@ bool Transfer::build_record() {
     record_bytes_ = (plan::record_bytes(queues_.size(), peers_.size()) + 1023) & ~size_t{1023};
     record_ = context_.take_record(record_bytes_);
     std::vector<uint64_t> rings;
+    rings.reserve(queues_.size());
     for (engine::Queue *queue : queues_)
         rings.push_back(reinterpret_cast<uint64_t>(queue->ring));
     plan::Operation operation;
@@ -164,6 +177,7 @@ bool Transfer::build_record() {
     operation.chunk_bytes = plan::clamp_chunk(params().chunk_max);
     operation.spin_budget = plan::spin_budget(static_cast<uint64_t>(std::max(params().hardware_timeout, 1)),
                                               by_host_ ? plan::Initiator::host : plan::Initiator::gpu);
+    operation.kernel_signals = kernel_signals_;
     operation.rings = rings;
     operation.peers = peers_;
     if (record_)
@@ -202,8 +216,8 @@ bool Transfer::issue() {
         for (engine::Queue *queue : queues_)
             if (queue->wake)
                 queue->wake();
-    const int workgroups = std::max(params().loadstore_workgroups, 1);
-    return !copy_.needed || copy_.launch || launch(copy_, gpu::Kernel::copy, static_cast<uint32_t>(workgroups));
+    return !copy_.needed || copy_.launch ||
+           launch(copy_, gpu::Kernel::copy, plan::workgroups(loadstore_bytes_, params().loadstore_workgroups));
 }
 
 // To the resident kernel or to one of our own.
@@ -265,9 +279,8 @@ bool Transfer::reached(const team::Word &word) const {
     if (&word == &team_.arrival_from(call_, 0))
         expected = call_.served_in_team * (team_.size() - 1);
 #endif
-    // A FENCE leaves the upper half alone.
-    return signal_kind_ == SDMA_SIGNAL_FENCE ? static_cast<int32_t>(static_cast<uint32_t>(value - expected)) >= 0
-                                             : static_cast<int64_t>(value - expected) >= 0;
+    // A FENCE, of ours or of the peer's, leaves the upper half alone.
+    return static_cast<int32_t>(static_cast<uint32_t>(value - expected)) >= 0;
 }
 
 // False while it runs; a kernel that failed is a hardware fault.
@@ -306,7 +319,7 @@ bool Transfer::own_part_done() {
         const bool was_finished = copy_.finished;
         if (!poll_resident() || !poll_launch(issue_, "issue") || !poll_launch(copy_, "copy"))
             return false;
-        if (copy_.finished && !was_finished)
+        if (copy_.finished && !was_finished && !kernel_signals_)
             for (const plan::Peer &peer : peers_)
                 if (peer.path == SDMA_PATH_LOADSTORE)
                     raise_by_cpu(peer.rank);

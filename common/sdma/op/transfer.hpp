@@ -43,6 +43,7 @@ private:
     void add_peers();
     void add_peer(uint32_t peer, const char *src, uint64_t dst, uint64_t bytes, const gpu::Pci_address &where);
     void raise_by_cpu(uint32_t peer);
+    void choose_signals();
     bool build_record();
     bool issue();
     bool launch(Started &started, gpu::Kernel kernel, uint32_t workgroups);
@@ -75,6 +76,8 @@ private:
 
     enum sdma_signal_kind signal_kind_ = SDMA_SIGNAL_ATOMIC;
     bool by_host_ = false;                // initiator
+    bool kernel_signals_ = false;         // the load/store kernel raises the signals of its peers
+    uint64_t loadstore_bytes_ = 0;
     std::vector<plan::Peer> peers_;       // with bytes to move
     std::vector<engine::Queue *> queues_; // by index in the record
     std::byte *record_ = nullptr;

@@ -17,6 +17,11 @@ namespace sdma::plan {
 // is a queue; `queue` says whether the peer has one.
 enum sdma_path choose_path(uint64_t bytes, uint64_t loadstore_max, bool queue);
 
+// How many workgroups copy `bytes`, those of all load/store peers together; 1 to `most`. More than they
+// are worth only start late (2 x H200, two blocks, us by workgroups 1/4/8/16: 16 KiB 13.3 and up, 64 KiB
+// 17.1/15.0/15.9/15.0, 256 KiB 25.7/17.4/17.0/15.2, 4 MiB 195/60.6/40.3/26.7).
+uint32_t workgroups(uint64_t bytes, int most);
+
 // The most one COPY moves, from what the user asked for: whole 32-byte units (ROCr's own limit is
 // one), at least 4 KiB, at most packet::copy_limit.
 uint64_t clamp_chunk(uint64_t asked);

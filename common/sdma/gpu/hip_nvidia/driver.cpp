@@ -70,6 +70,14 @@ Status Driver::status(const char *what, CUresult result) const {
     }
 }
 
+uint64_t buffer_number(const Driver &driver, const void *address) {
+    unsigned long long buffer = 0;
+    CUpointer_attribute name = CU_POINTER_ATTRIBUTE_BUFFER_ID;
+    void *value = &buffer;
+    const CUresult result = driver.cuPointerGetAttributes(1, &name, &value, reinterpret_cast<CUdeviceptr>(address));
+    return result == CUDA_SUCCESS ? buffer : 0;
+}
+
 std::optional<Driver> find_driver() {
     static std::atomic<bool> logged{false};
     for (const std::string &path : loaded_objects(library_prefix)) {

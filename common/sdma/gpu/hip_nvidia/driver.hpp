@@ -58,6 +58,9 @@ struct Driver {
     Status status(const char *what, CUresult result) const;
 };
 
+// The driver's number of the allocation that holds `address`, unique in the process; 0: none.
+uint64_t buffer_number(const Driver &driver, const void *address);
+
 // nullopt while there is no driver library with a GPU in the process. Starts nothing.
 std::optional<Driver> find_driver();
 

@@ -8,17 +8,9 @@ void Exports::on_free(Hook hook) {
     hook_ = std::move(hook);
 }
 
-uint64_t Exports::generation(void *base) const {
-    unsigned long long buffer = 0;
-    CUpointer_attribute name = CU_POINTER_ATTRIBUTE_BUFFER_ID;
-    void *value = &buffer;
-    const CUresult result = driver_.cuPointerGetAttributes(1, &name, &value, reinterpret_cast<CUdeviceptr>(base));
-    return result == CUDA_SUCCESS ? buffer : 0;
-}
-
 Exports::Map::iterator Exports::check(Map::iterator entry, std::unique_lock<std::mutex> &lock) {
     const auto [base, known] = *entry;
-    if (generation(base) == known)
+    if (buffer_number(driver_, base) == known)
         return std::next(entry);
     exported_.erase(entry);
     const Hook hook = hook_;
@@ -33,7 +25,7 @@ void Exports::add(void *base) {
     std::unique_lock lock(mutex_);
     for (auto entry = exported_.begin(); entry != exported_.end();)
         entry = check(entry, lock);
-    exported_[base] = generation(base);
+    exported_[base] = buffer_number(driver_, base);
 }
 
 void Exports::look() {

@@ -27,7 +27,6 @@ public:
 
 private:
     using Map = std::map<void *, uint64_t>;
-    uint64_t generation(void *base) const;
     // Takes `entry` out and tells the hook if its memory is gone; gives the entry that follows.
     Map::iterator check(Map::iterator entry, std::unique_lock<std::mutex> &lock);
 

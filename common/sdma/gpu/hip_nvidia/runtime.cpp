@@ -5,6 +5,7 @@
 //
 // A generation is the driver's buffer number, which is never used twice in a process. CUDA tells
 // nobody when memory is freed: the hook of on_free() is called late, see exports.hpp.
+#include <array>
 #include <atomic>
 #include <cstring>
 #include <map>
@@ -52,14 +53,17 @@ public:
     std::unique_ptr<Stream> stream(int device) override;
     // Not over the bus, by the driver's attribute for native atomics on host memory.
     bool host_atomics() const override { return false; }
+    // PTX's memory model has no exception for peers' memory or pinned host memory.
+    bool coherent_stores() const override { return true; }
     Status copy(void *dst, const void *src, size_t bytes) override;
     void on_free(std::function<void(void *, uint64_t)> hook) override { exports_.on_free(std::move(hook)); }
 
 private:
     // What is opened on a device at its first use. A runtime lives as long as the process.
     struct Gpu {
-        CUcontext context = nullptr;
-        std::unique_ptr<Launcher> launcher;
+        std::atomic<CUcontext> context{nullptr};
+        std::atomic<Launcher *> launcher{nullptr};
+        std::unique_ptr<Launcher> made; // guarded by mutex_
         bool launcher_tried = false;
         std::mutex copying;
         CUstream copies = nullptr; // guarded by copying
@@ -68,6 +72,7 @@ private:
     CUcontext context(int device); // nullptr while the application has not started the device
     CUcontext any_context();
     Launcher *launcher(int device);
+    Range ask(const void *address);
     CUcontext forget(const void *address); // where it was attached or allocated; nullptr for others
 
     const Driver driver_;
@@ -118,12 +123,16 @@ std::string Cuda_runtime::version() const {
 CUcontext Cuda_runtime::context(int device) {
     if (device < 0 || static_cast<size_t>(device) >= gpus_.size())
         return nullptr;
+    std::atomic<CUcontext> &known = gpus_[device]->context;
+    if (const CUcontext context = known.load(std::memory_order_acquire))
+        return context;
     std::lock_guard guard(mutex_);
-    CUcontext &context = gpus_[device]->context;
+    CUcontext context = known.load(std::memory_order_relaxed);
     unsigned flags = 0;
     int active = 0;
-    if (!context && driver_.cuDevicePrimaryCtxGetState(handles_[device], &flags, &active) == CUDA_SUCCESS && active)
-        driver_.status("keep a context", driver_.cuDevicePrimaryCtxRetain(&context, handles_[device]));
+    if (!context && driver_.cuDevicePrimaryCtxGetState(handles_[device], &flags, &active) == CUDA_SUCCESS && active &&
+        driver_.status("keep a context", driver_.cuDevicePrimaryCtxRetain(&context, handles_[device])) == Status::ok)
+        known.store(context, std::memory_order_release);
     return context;
 }
 
@@ -144,10 +153,28 @@ CUcontext Cuda_runtime::forget(const void *address) {
     return context;
 }
 
+// Asked twice per operation, mostly about the same few allocations: those whose buffer number is still
+// the same need one attribute instead of eight.
 Range Cuda_runtime::classify(const void *address) {
     constexpr uint32_t classified_per_look = 8;
-    if (++classified_ % classified_per_look == 0)
+    if (classified_.fetch_add(1, std::memory_order_relaxed) % classified_per_look == 0)
         exports_.look();
+    struct Known {
+        std::array<Range, 4> ranges;
+        unsigned next = 0;
+    };
+    thread_local Known known;
+    for (const Range &range : known.ranges)
+        if (address >= range.base && address < static_cast<const char *>(range.base) + range.bytes &&
+            buffer_number(driver_, address) == range.generation)
+            return range;
+    const Range range = ask(address);
+    if (range.kind == Memory_kind::device)
+        known.ranges[known.next++ % known.ranges.size()] = range;
+    return range;
+}
+
+Range Cuda_runtime::ask(const void *address) {
     CUmemorytype type{};
     int device = -1;
     CUdeviceptr start = 0;
@@ -303,13 +330,16 @@ Launcher *Cuda_runtime::launcher(int device) {
     const CUcontext own = context(device);
     if (!own)
         return nullptr;
-    std::lock_guard guard(mutex_);
     Gpu &gpu = *gpus_[device];
+    if (Launcher *const known = gpu.launcher.load(std::memory_order_acquire))
+        return known;
+    std::lock_guard guard(mutex_);
     if (!gpu.launcher_tried) {
         gpu.launcher_tried = true;
-        gpu.launcher = Launcher::make(driver_, own, devices_[device].target);
+        gpu.made = Launcher::make(driver_, own, devices_[device].target);
+        gpu.launcher.store(gpu.made.get(), std::memory_order_release);
     }
-    return gpu.launcher.get();
+    return gpu.made.get();
 }
 
 // A launch number for callers: the device's own number, and the device above it.
