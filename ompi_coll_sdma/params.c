@@ -4,8 +4,11 @@
  */
 #include "ompi_coll_sdma/coll_sdma.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 coll_sdma_settings_t coll_sdma_settings;
 
@@ -58,15 +61,40 @@ static int register_own(const struct own_param *param) {
 
 /* ---- libmpisdma's ------------------------------------------------------------------------------------------- */
 
-/* Open MPI allocates the strings of its variables and frees them with the component, while libmpisdma may live on
- * for another plug-in. So its rows point to strings of ours only as long as we are open. */
+/* Open MPI allocates the strings of its variables, frees them at each write by MPI_T and with the component, while
+ * libmpisdma may live on for another plug-in and other threads may be reading. So its rows point to copies, which are
+ * kept as long as we are open: one per value that was ever in use. */
 typedef struct text {
     const sdma_param_t *row;
     const char *original;
-    char *value;
+    char *value;         /* Open MPI's */
+    const char *current; /* what the row was last given */
 } text_t;
 static text_t texts[16];
 static size_t text_count;
+
+typedef struct copy {
+    struct copy *next;
+    char text[];
+} copy_t;
+static copy_t *copies;
+static pthread_mutex_t copies_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* NULL: no memory. */
+static const char *kept(const char *text) {
+    pthread_mutex_lock(&copies_lock);
+    copy_t *copy = copies;
+    while (NULL != copy && 0 != strcmp(copy->text, text)) {
+        copy = copy->next;
+    }
+    if (NULL == copy && NULL != (copy = malloc(sizeof(*copy) + strlen(text) + 1))) {
+        strcpy(copy->text, text);
+        copy->next = copies;
+        copies = copy;
+    }
+    pthread_mutex_unlock(&copies_lock);
+    return NULL != copy ? copy->text : NULL;
+}
 
 /* NULL: more string rows than there is room for. */
 static void *storage_of(const sdma_param_t *row) {
@@ -78,7 +106,7 @@ static void *storage_of(const sdma_param_t *row) {
     }
     text_t *text = &texts[text_count++];
     text->row = row;
-    text->original = *(const char **)row->value;
+    text->original = text->current = *(const char **)row->value;
     text->value = (char *)(uintptr_t)text->original;
     return &text->value;
 }
@@ -137,9 +165,19 @@ int coll_sdma_register_params(void) {
     return status;
 }
 
+/* A row is only written when Open MPI's value is another than before. */
 void coll_sdma_publish_params(void) {
     for (size_t i = 0; i < text_count; ++i) {
-        *(const char **)texts[i].row->value = NULL != texts[i].value ? texts[i].value : texts[i].original;
+        text_t *text = &texts[i];
+        const char *wanted = NULL != text->value ? text->value : text->original;
+        if (0 == strcmp(wanted, text->current)) {
+            continue;
+        }
+        const char *copy = kept(wanted);
+        if (NULL != copy) {
+            text->current = copy;
+            __atomic_store_n((const char **)text->row->value, copy, __ATOMIC_RELEASE);
+        }
     }
 }
 
@@ -148,4 +186,9 @@ void coll_sdma_restore_params(void) {
         *(const char **)texts[i].row->value = texts[i].original;
     }
     text_count = 0;
+    while (NULL != copies) {
+        copy_t *next = copies->next;
+        free(copies);
+        copies = next;
+    }
 }

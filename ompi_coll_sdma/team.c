@@ -94,6 +94,9 @@ int coll_sdma_team_up(coll_sdma_module_t *module) {
     return SDMA_ERROR == status ? OMPI_ERROR : OMPI_SUCCESS;
 }
 
+/* A test is a few loads, progress polls all of Open MPI's transports: not after each. */
+enum { TESTS_PER_PROGRESS = 8 };
+
 sdma_status_t coll_sdma_run(coll_sdma_module_t *module, const sdma_desc_t *desc) {
     coll_sdma_publish_params();
     sdma_op_t *op = NULL;
@@ -101,8 +104,10 @@ sdma_status_t coll_sdma_run(coll_sdma_module_t *module, const sdma_desc_t *desc)
         return SDMA_ERROR;
     }
     sdma_status_t status;
-    while (SDMA_PENDING == (status = sdma_op_test(op))) {
-        opal_progress();
+    for (unsigned tests = 1; SDMA_PENDING == (status = sdma_op_test(op)); ++tests) {
+        if (0 == tests % TESTS_PER_PROGRESS) {
+            opal_progress();
+        }
     }
     sdma_op_free(op);
     return status;

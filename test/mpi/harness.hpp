@@ -17,7 +17,7 @@
 
 #include "test/mpi/mpit.hpp"
 
-// MPI from first to last, and the count of what went wrong.
+// MPI from first to last, and the count of what went wrong. Option component=none: the job must be without ours.
 class Job {
 public:
     Job(int argc, char **argv, int threads = MPI_THREAD_SINGLE) {
@@ -32,6 +32,9 @@ public:
             const size_t equals = argument.find('=');
             options_[argument.substr(0, equals)] = equals == std::string::npos ? "" : argument.substr(equals + 1);
         }
+        // Whatever a program then proves would be proved of somebody else.
+        const bool wanted = option("component", "loaded") == "loaded";
+        check(counters.known("served") == wanted, "the component is %sloaded", wanted ? "not " : "");
     }
     ~Job() = default;
     Job(const Job &) = delete;

@@ -71,16 +71,26 @@ private:
     std::map<std::string, MPI_T_pvar_handle> handles_;
 };
 
-// One control variable, read and written as the C type it has.
-template <class Type> class Control {
+// One control variable.
+class Variable {
 public:
-    explicit Control(const char *name) {
+    explicit Variable(const char *name) {
         int index = 0;
-        int elements = 0;
         good_ = MPI_T_cvar_get_index(name, &index) == MPI_SUCCESS &&
-                MPI_T_cvar_handle_alloc(index, nullptr, &handle_, &elements) == MPI_SUCCESS && elements == 1;
+                MPI_T_cvar_handle_alloc(index, nullptr, &handle_, &elements_) == MPI_SUCCESS;
     }
     bool good() const { return good_; }
+
+protected:
+    MPI_T_cvar_handle handle_ = MPI_T_CVAR_HANDLE_NULL;
+    int elements_ = 0;
+    bool good_ = false;
+};
+
+// Read and written as the C type it has.
+template <class Type> class Control : public Variable {
+public:
+    explicit Control(const char *name) : Variable(name) { good_ = good_ && elements_ == 1; }
     Type read() const {
         Type value{};
         if (good_) {
@@ -89,8 +99,18 @@ public:
         return value;
     }
     bool write(Type value) { return good_ && MPI_T_cvar_write(handle_, &value) == MPI_SUCCESS; }
+};
 
-private:
-    MPI_T_cvar_handle handle_ = MPI_T_CVAR_HANDLE_NULL;
-    bool good_ = false;
+// A string, of which MPI_T takes the characters themselves.
+class Text_control : public Variable {
+public:
+    explicit Text_control(const char *name) : Variable(name) {}
+    std::string read() const {
+        std::string value(static_cast<size_t>(elements_) + 1, '\0');
+        if (good_) {
+            MPI_T_cvar_read(handle_, value.data());
+        }
+        return value.c_str();
+    }
+    bool write(const std::string &text) { return good_ && MPI_T_cvar_write(handle_, text.c_str()) == MPI_SUCCESS; }
 };

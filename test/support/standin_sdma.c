@@ -322,6 +322,7 @@ static sdma_status_t verdict(sdma_op_t *op) {
         return SDMA_ERROR;
     }
     amounts[COUNTER_served]++;
+    amounts[COUNTER_launches] += strcmp(values.initiator, "host") != 0;
     return SDMA_OK;
 }
 
