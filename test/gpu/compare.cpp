@@ -4,7 +4,7 @@
 //   mpirun -np N compare [sizes=1,1024,...] [rounds=5] [target=20000 us per round] [only=NAME,...]
 //                        [collectives=alltoall,allgather] [json=FILE] [gemm=BYTES PER PEER] [workgroups=N]
 // Each size is run in rounds, each round by every way in turn; what is printed is the median of the
-// rounds. Before it is timed, each way's result is checked at the ends and in the middle of each block.
+// rounds, and for our ways, in brackets, who the counters say has moved the bytes. Before it is timed, each way's result is checked at the ends and in the middle of each block.
 #include "compare.hpp"
 
 #include <algorithm>
@@ -110,6 +110,7 @@ double time_calls(Way &way, Collective collective, size_t block, int calls) {
 struct Row {
     std::string collective, way;
     size_t block;
+    std::string path;
     std::vector<double> us;
 };
 
@@ -130,10 +131,11 @@ void measure(const Job &job, std::vector<std::unique_ptr<Way>> &ways, Collective
         if (!way->prepare(collective, block))
             continue;
         check_result(job, *way, collective, block);
+        way->path();
         time_calls(*way, collective, block, 3);
         const double us = time_calls(*way, collective, block, 3);
         const int calls = std::clamp(static_cast<int>(target_us / us), 3, 2000);
-        entries.push_back({way.get(), calls, {collective_name, way->name(), block, {}}});
+        entries.push_back({way.get(), calls, {collective_name, way->name(), block, {}, {}}});
     }
     for (int round = 0; round < rounds; round++)
         for (Entry &entry : entries) {
@@ -142,8 +144,11 @@ void measure(const Job &job, std::vector<std::unique_ptr<Way>> &ways, Collective
             entry.row.us.push_back(time_calls(*entry.way, collective, block, entry.calls));
         }
     for (Entry &entry : entries) {
+        entry.row.path = entry.way->path();
+        const std::string moved = entry.row.path.empty() ? "" : "[" + entry.row.path + "]";
         if (job.rank == 0)
-            std::printf(" %s %.2f us %.1f", entry.row.way.c_str(), median(entry.row.us), bus_bandwidth(job, entry.row));
+            std::printf(" %s%s %.2f us %.1f", entry.row.way.c_str(), moved.c_str(), median(entry.row.us),
+                        bus_bandwidth(job, entry.row));
         rows.push_back(std::move(entry.row));
     }
     if (job.rank == 0) {
@@ -164,6 +169,7 @@ Beside measure_beside(const Job &job, Way &way, Gemm &gemm, size_t block, int ro
     constexpr int products = 20;
     way.prepare(Collective::alltoall, block);
     check_result(job, way, Collective::alltoall, block);
+    way.path();
     const double call_us = time_calls(way, Collective::alltoall, block, 10);
     gemm.start(products);
     const double product_us = largest_of_all(gemm.finish());
@@ -184,6 +190,7 @@ Beside measure_beside(const Job &job, Way &way, Gemm &gemm, size_t block, int ro
             largest_of_all(std::chrono::duration<double, std::micro>(Clock::now() - start).count() / calls));
         result.gemm.push_back(largest_of_all(gemm.finish()));
     }
+    way.path();
     return result;
 }
 
@@ -208,7 +215,7 @@ void write_json(const std::string &path, const Job &job, const std::vector<Row> 
     const char *comma = "\n";
     for (const Row &row : rows) {
         out << comma << "    {\"collective\": \"" << row.collective << "\", \"way\": \"" << row.way
-            << "\", \"bytes\": " << row.block << ", \"us\": " << median(row.us)
+            << "\", \"path\": \"" << row.path << "\", \"bytes\": " << row.block << ", \"us\": " << median(row.us)
             << ", \"bus_gbps\": " << bus_bandwidth(job, row) << ", \"rounds_us\": " << list(row.us) << "}";
         comma = ",\n";
     }
@@ -253,7 +260,6 @@ int main(int argc, char **argv) {
         const size_t largest = std::max(*std::max_element(sizes.begin(), sizes.end()), gemm_block);
         const int rounds = std::stoi(option(options, "rounds", "5"));
         const double target = std::stod(option(options, "target", "20000"));
-        const std::string workgroups = option(options, "workgroups", "8");
         const std::vector<std::string> only = split(option(options, "only", ""));
 
         Buffers buffers(job, largest);
@@ -262,21 +268,26 @@ int main(int argc, char **argv) {
             return only.empty() || std::find(only.begin(), only.end(), name) != only.end();
         };
         const std::string all = std::to_string(size_t{1} << 40);
-        const std::string before = "loadstore_max=" + option(options, "loadstore_max", "131072") +
-                                   ",loadstore_workgroups=" + workgroups + ",initiator=gpu";
+        const auto loadstore_max = [](const std::string &most) {
+            return "loadstore_max_alltoall=" + most + ",loadstore_max_allgather=" + most;
+        };
+        const std::string workgroups = option(options, "workgroups", "");
+        const std::string at_most = workgroups.empty() ? "" : ",loadstore_workgroups=" + workgroups;
         const struct {
             const char *name;
             std::string parameters;
+            const char *path;
             size_t most;
-        } ours[] = {{"auto", before, ~size_t{0}},
-                    {"engine", "loadstore_max=0,initiator=gpu", ~size_t{0}},
-                    {"host", "initiator=host", ~size_t{0}},
-                    {"loadstore", "loadstore_max=" + all + ",initiator=gpu,loadstore_workgroups=" + workgroups,
-                     size_t{16} << 20},
-                    {"loadstore-1", "loadstore_max=" + all + ",initiator=gpu,loadstore_workgroups=1", size_t{1} << 20}};
-        for (const auto &[name, parameters, most] : ours)
+        } ours[] = {{"auto", "", "", ~size_t{0}},
+                    {"resident", "launch=resident", "", ~size_t{0}},
+                    {"engine", loadstore_max("0"), "engine", ~size_t{0}},
+                    {"engine-resident", loadstore_max("0") + ",launch=resident", "engine", ~size_t{0}},
+                    {"host", "initiator=host", "host", ~size_t{0}},
+                    {"loadstore", loadstore_max(all) + at_most, "loadstore", size_t{64} << 20},
+                    {"loadstore-1", loadstore_max(all) + ",loadstore_workgroups=1", "loadstore", size_t{1} << 20}};
+        for (const auto &[name, parameters, path, most] : ours)
             if (wanted(name))
-                ways.push_back(make_ours(name, parameters, most, buffers));
+                ways.push_back(make_ours(name, parameters, path, most, buffers));
         if (wanted("copy-engine"))
             ways.push_back(make_copy_engine(job, buffers));
         for (const char *kind : {"", "-blocking", "-1cta", "-ce"})

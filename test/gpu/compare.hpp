@@ -28,6 +28,9 @@ class Way {
 public:
     virtual ~Way() = default;
     virtual std::string name() const = 0;
+    // Who has moved the bytes of all calls since the last question; empty where there is no doubt. Gives up if it
+    // was not who this way is for.
+    virtual std::string path() { return {}; }
     // Called before the first call of a size; false: this size is not for this way.
     virtual bool prepare(Collective, size_t /*block*/) { return true; }
     virtual void start(Collective collective, size_t block) = 0; // one call
@@ -45,8 +48,10 @@ struct Buffers {
     char *send = nullptr, *recv = nullptr;
 };
 
-// MPI with parameters of libmpisdma set to what the way says ("loadstore_max=0,initiator=gpu").
-std::unique_ptr<Way> make_ours(const std::string &name, const std::string &parameters, size_t most, Buffers &buffers);
+// MPI with the parameters of libmpisdma as they are but for what the way says ("initiator=host,launch=call"), for
+// blocks up to `most`. `path`: who must be found to have moved the bytes (engine, host, loadstore); empty: anybody of ours.
+std::unique_ptr<Way> make_ours(const std::string &name, const std::string &parameters, const std::string &path,
+                               size_t most, Buffers &buffers);
 // The bare copy engine: each peer's block and the own one by a copy on a stream of its own,
 // completion by a stream write to pinned memory that the host polls.
 std::unique_ptr<Way> make_copy_engine(const Job &job, Buffers &buffers);

@@ -3,6 +3,7 @@
 
 #include <cstring>
 #include <map>
+#include <set>
 #include <sstream>
 
 #include <cuda.h>
@@ -25,63 +26,133 @@ namespace {
 
 // ---- ours ------------------------------------------------------------------------------------------
 
-void set_parameter(const std::string &name, const std::string &value) {
+const sdma_param_t &parameter(const std::string &name) {
     size_t count = 0;
     const sdma_param_t *rows = sdma_params(&count);
-    for (size_t i = 0; i < count; i++) {
-        if (name != rows[i].name)
-            continue;
-        if (!rows[i].settable)
-            give_up("parameter " + name + " cannot be set at run time");
-        switch (rows[i].type) {
-        case SDMA_PARAM_BOOL:
-            *static_cast<bool *>(rows[i].value) = value == "1";
-            return;
-        case SDMA_PARAM_INT:
-            *static_cast<int *>(rows[i].value) = std::stoi(value);
-            return;
-        case SDMA_PARAM_SIZE:
-            *static_cast<size_t *>(rows[i].value) = std::stoull(value);
-            return;
-        case SDMA_PARAM_STRING: {
-            static std::map<std::string, std::string> kept; // the table points at them
-            *static_cast<const char **>(rows[i].value) = kept.emplace(value, value).first->second.c_str();
-            return;
+    for (size_t i = 0; i < count; i++)
+        if (name == rows[i].name) {
+            if (!rows[i].settable)
+                give_up("parameter " + name + " cannot be set at run time");
+            return rows[i];
         }
-        }
-    }
     give_up("there is no parameter " + name);
 }
 
+std::string get_parameter(const std::string &name) {
+    const sdma_param_t &row = parameter(name);
+    switch (row.type) {
+    case SDMA_PARAM_BOOL:
+        return *static_cast<bool *>(row.value) ? "1" : "0";
+    case SDMA_PARAM_INT:
+        return std::to_string(*static_cast<int *>(row.value));
+    case SDMA_PARAM_SIZE:
+        return std::to_string(*static_cast<size_t *>(row.value));
+    case SDMA_PARAM_STRING:
+        break;
+    }
+    return *static_cast<const char **>(row.value);
+}
+
+void set_parameter(const std::string &name, const std::string &value) {
+    static std::set<std::string> kept; // the table points at them
+    const sdma_param_t &row = parameter(name);
+    switch (row.type) {
+    case SDMA_PARAM_BOOL:
+        *static_cast<bool *>(row.value) = value == "1";
+        break;
+    case SDMA_PARAM_INT:
+        *static_cast<int *>(row.value) = std::stoi(value);
+        break;
+    case SDMA_PARAM_SIZE:
+        *static_cast<size_t *>(row.value) = std::stoull(value);
+        break;
+    case SDMA_PARAM_STRING:
+        *static_cast<const char **>(row.value) = kept.insert(value).first->c_str();
+        break;
+    }
+}
+
+const uint64_t *counter(const char *name) {
+    size_t count = 0;
+    const sdma_counter_t *rows = sdma_counters(&count);
+    for (size_t i = 0; i < count; i++)
+        if (std::strcmp(name, rows[i].name) == 0)
+            return rows[i].value;
+    give_up(std::string("there is no counter ") + name);
+}
+
+struct Counts {
+    uint64_t served = 0, sdma = 0, loadstore = 0, launches = 0, resident = 0;
+
+    static Counts now() {
+        static const uint64_t *const rows[] = {counter("served"), counter("bytes_sdma"), counter("bytes_loadstore"),
+                                               counter("launches"), counter("resident")};
+        const auto value = [](const uint64_t *row) { return __atomic_load_n(row, __ATOMIC_RELAXED); };
+        return {value(rows[0]), value(rows[1]), value(rows[2]), value(rows[3]), value(rows[4])};
+    }
+    void add(const Counts &after, const Counts &before) {
+        served += after.served - before.served;
+        sdma += after.sdma - before.sdma;
+        loadstore += after.loadstore - before.loadstore;
+        launches += after.launches - before.launches;
+        resident += after.resident - before.resident;
+    }
+};
+
 class Ours : public Way {
 public:
-    Ours(std::string name, const std::string &parameters, size_t most, Buffers &buffers)
-        : name_(std::move(name)), most_(most), buffers_(buffers) {
+    Ours(std::string name, const std::string &parameters, std::string path, size_t most, Buffers &buffers)
+        : name_(std::move(name)), path_(std::move(path)), most_(most), buffers_(buffers) {
         std::istringstream list(parameters);
-        for (std::string item; std::getline(list, item, ',');)
+        for (std::string item; std::getline(list, item, ',');) {
             parameters_.emplace_back(item.substr(0, item.find('=')), item.substr(item.find('=') + 1));
+            originals.emplace(parameters_.back().first, get_parameter(parameters_.back().first));
+        }
     }
     std::string name() const override { return name_; }
     bool prepare(Collective, size_t block) override {
+        for (const auto &[name, value] : originals)
+            set_parameter(name, value);
         for (const auto &[name, value] : parameters_)
             set_parameter(name, value);
         return block <= most_;
     }
     void start(Collective collective, size_t block) override {
+        const Counts before = Counts::now();
         const auto count = static_cast<int>(block);
         if (collective == Collective::alltoall)
             MPI_Alltoall(buffers_.send, count, MPI_BYTE, buffers_.recv, count, MPI_BYTE, MPI_COMM_WORLD);
         else
             MPI_Allgather(buffers_.send, count, MPI_BYTE, buffers_.recv, count, MPI_BYTE, MPI_COMM_WORLD);
+        calls_++;
+        moved_.add(Counts::now(), before);
+    }
+    std::string path() override {
+        const auto [served, sdma, loadstore, launches, resident] = moved_;
+        std::string found = sdma == 0 ? "" : launches != 0 || resident != 0 ? "engine" : "host";
+        if (loadstore != 0)
+            found += found.empty() ? "loadstore" : "+loadstore";
+        if (served != calls_ || found.empty() || (!path_.empty() && found != path_))
+            give_up(name_ + ": " + std::to_string(served) + " of " + std::to_string(calls_) + " calls served, by " +
+                    (found.empty() ? "nobody of ours" : found));
+        if (resident != 0)
+            found += resident == calls_ ? ",resident" : ",partly resident";
+        moved_ = {};
+        calls_ = 0;
+        return found;
     }
     char *send() override { return buffers_.send; }
     char *recv() override { return buffers_.recv; }
 
 private:
-    std::string name_;
+    inline static std::map<std::string, std::string> originals; // of all parameters that some way sets
+
+    std::string name_, path_;
     size_t most_;
     Buffers &buffers_;
     std::vector<std::pair<std::string, std::string>> parameters_;
+    Counts moved_;
+    uint64_t calls_ = 0;
 };
 
 // ---- the bare copy engine ------------------------------------------------------------------------------
@@ -152,8 +223,9 @@ private:
 
 } // namespace
 
-std::unique_ptr<Way> make_ours(const std::string &name, const std::string &parameters, size_t most, Buffers &buffers) {
-    return std::make_unique<Ours>(name, parameters, most, buffers);
+std::unique_ptr<Way> make_ours(const std::string &name, const std::string &parameters, const std::string &path,
+                               size_t most, Buffers &buffers) {
+    return std::make_unique<Ours>(name, parameters, path, most, buffers);
 }
 
 std::unique_ptr<Way> make_copy_engine(const Job &job, Buffers &buffers) {
