@@ -46,6 +46,7 @@ struct Allocation {
     uint64_t id;
     int file = -1;
     bool imported = false;
+    bool synchronous = false;
 };
 
 struct Node {
@@ -146,7 +147,7 @@ struct Stream {
 
 Stream &stream_of(void *handle) {
     static Stream &null = *new Stream;
-    return handle ? *static_cast<Stream *>(handle) : null;
+    return handle && handle != CU_STREAM_LEGACY ? *static_cast<Stream *>(handle) : null;
 }
 
 // ---- kernels ---------------------------------------------------------------------------------------
@@ -288,9 +289,21 @@ CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribute *names, void
         case CU_POINTER_ATTRIBUTE_CONTEXT:
             *static_cast<CUcontext *>(values[i]) = known ? context_of(found->second.device) : nullptr;
             break;
+        case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
+            *static_cast<unsigned *>(values[i]) = known && found->second.synchronous;
+            break;
         default:
             return CUDA_ERROR_NOT_SUPPORTED;
         }
+    return CUDA_SUCCESS;
+}
+
+CUresult cuPointerSetAttribute(const void *value, CUpointer_attribute name, CUdeviceptr address) {
+    std::lock_guard lock(node().mutex);
+    const auto found = node().find(address);
+    if (name != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS || found == node().allocations.end())
+        return CUDA_ERROR_INVALID_VALUE;
+    found->second.synchronous = *static_cast<const unsigned *>(value) != 0;
     return CUDA_SUCCESS;
 }
 

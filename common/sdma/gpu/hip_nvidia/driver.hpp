@@ -27,6 +27,7 @@ namespace sdma::gpu::nvidia {
     X(cuCtxPopCurrent)                                                                                                 \
     X(cuCtxGetStreamPriorityRange)                                                                                     \
     X(cuPointerGetAttributes)                                                                                          \
+    X(cuPointerSetAttribute)                                                                                           \
     X(cuMemGetAddressRange)                                                                                            \
     X(cuIpcGetMemHandle)                                                                                               \
     X(cuIpcOpenMemHandle)                                                                                              \

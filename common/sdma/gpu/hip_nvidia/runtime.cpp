@@ -73,6 +73,7 @@ private:
     CUcontext any_context();
     Launcher *launcher(int device);
     Range ask(const void *address);
+    void synchronize(const Range &range);
     CUcontext forget(const void *address); // where it was attached or allocated; nullptr for others
 
     const Driver driver_;
@@ -169,9 +170,27 @@ Range Cuda_runtime::classify(const void *address) {
             buffer_number(driver_, address) == range.generation)
             return range;
     const Range range = ask(address);
-    if (range.kind == Memory_kind::device)
+    if (range.kind == Memory_kind::device) {
+        synchronize(range);
         known.ranges[known.next++ % known.ranges.size()] = range;
+    }
     return range;
+}
+
+// cudaMemcpy from pageable memory, and cudaMemset, return before the bytes are there; our engines and kernels
+// run beside them. From now on the driver waits in such calls on this allocation; for what was started before,
+// wait here, once per allocation. (Seen on H200: an exchange overtaken by the fill of its buffer.)
+void Cuda_runtime::synchronize(const Range &range) {
+    const auto base = reinterpret_cast<CUdeviceptr>(range.base);
+    unsigned set = 0;
+    CUpointer_attribute name = CU_POINTER_ATTRIBUTE_SYNC_MEMOPS;
+    void *value = &set;
+    if (driver_.cuPointerGetAttributes(1, &name, &value, base) == CUDA_SUCCESS && set)
+        return;
+    set = 1;
+    const Use_context use(driver_, context(range.device));
+    if (use && driver_.status("make copies synchronous", driver_.cuPointerSetAttribute(&set, name, base)) == Status::ok)
+        driver_.status("wait for copies", driver_.cuStreamSynchronize(CU_STREAM_LEGACY));
 }
 
 Range Cuda_runtime::ask(const void *address) {
