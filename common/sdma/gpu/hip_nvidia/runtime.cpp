@@ -74,7 +74,14 @@ private:
     Launcher *launcher(int device);
     Range ask(const void *address);
     void synchronize(const Range &range);
-    CUcontext forget(const void *address); // where it was attached or allocated; nullptr for others
+    CUcontext forget(const void *address); // where it was allocated; nullptr for others
+
+    struct Attached {
+        CUcontext context;
+        decltype(Handle::words) handle;
+        size_t bytes; // from where it is mapped
+        unsigned uses;
+    };
 
     const Driver driver_;
     std::vector<Device> devices_;
@@ -84,7 +91,8 @@ private:
     std::atomic<uint32_t> classified_{0};
     Exports exports_{driver_};
     std::map<const void *, Pinned> shared_;
-    std::map<const void *, CUcontext> made_; // attached and device memory -> where
+    std::map<const void *, CUcontext> made_; // device memory -> where
+    std::map<void *, Attached> attached_;
 };
 
 bool Cuda_runtime::discover() {
@@ -257,8 +265,18 @@ Status Cuda_runtime::attach(int device, const Handle &handle, size_t bytes, void
     CUipcMemHandle ipc;
     std::memcpy(&ipc, handle.words.data(), sizeof ipc);
     CUdeviceptr address = 0;
-    const Status status =
-        driver_.status("attach memory", driver_.cuIpcOpenMemHandle(&address, ipc, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
+    const CUresult opened = driver_.cuIpcOpenMemHandle(&address, ipc, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
+    std::lock_guard guard(mutex_);
+    // Small allocations share a block of the driver's; one that was freed and made again may have the handle
+    // that is still open here. The driver then refuses instead of counting.
+    if (opened == CUDA_ERROR_ALREADY_MAPPED)
+        for (auto &[known, attachment] : attached_)
+            if (attachment.handle == handle.words && attachment.bytes >= bytes && attachment.context == own) {
+                attachment.uses++;
+                mapped = known;
+                return Status::ok;
+            }
+    const Status status = driver_.status("attach memory", opened);
     if (status != Status::ok)
         return status;
     CUdeviceptr start = 0;
@@ -269,16 +287,21 @@ Status Cuda_runtime::attach(int device, const Handle &handle, size_t bytes, void
         return Status::invalid;
     }
     mapped = reinterpret_cast<void *>(address);
-    std::lock_guard guard(mutex_);
-    made_[mapped] = own;
+    const auto [entry, added] = attached_.try_emplace(mapped, Attached{own, handle.words, start + size - address, 0});
+    if (!added) // the driver has counted: one count is enough for all
+        driver_.cuIpcCloseMemHandle(address);
+    entry->second.uses++;
     return Status::ok;
 }
 
 void Cuda_runtime::detach(void *mapped) {
-    if (const CUcontext own = forget(mapped)) {
-        const Use_context use(driver_, own);
-        driver_.status("detach memory", driver_.cuIpcCloseMemHandle(reinterpret_cast<CUdeviceptr>(mapped)));
-    }
+    std::lock_guard guard(mutex_);
+    const auto found = attached_.find(mapped);
+    if (found == attached_.end() || --found->second.uses != 0)
+        return;
+    const Use_context use(driver_, found->second.context);
+    driver_.status("detach memory", driver_.cuIpcCloseMemHandle(reinterpret_cast<CUdeviceptr>(mapped)));
+    attached_.erase(found);
 }
 
 Status Cuda_runtime::pin(void *address, size_t bytes, void *&device_address) {
