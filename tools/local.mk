@@ -36,3 +36,4 @@ test_tools_tools_test_SOURCES = test/tools/tools_test.cpp tools/options.cpp tool
     tools/pattern.hpp tools/device_memory.cpp tools/device_memory.hpp
 test_tools_tools_test_LDADD = $(GTEST_LIBS) -ldl
 endif
+EXTRA_DIST += docs/images/h200-bus-bandwidth.png
