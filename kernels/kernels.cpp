@@ -13,9 +13,8 @@ SDMA_KERNEL(64) sdma_issue_kernel(struct sdma_work *work) {
 // One workgroup of one wave.
 SDMA_KERNEL(64) sdma_resident_kernel(struct sdma_mailbox *mailbox) {
     uint32_t lane = sdma::device::lane(), lanes = sdma::device::lanes();
-    sdma::reside(mailbox, [=](sdma_work *work, uint64_t) {
-        return sdma::report(work, sdma::issue(work, lane, lanes));
-    });
+    sdma::reside(mailbox,
+                 [=](sdma_work *work, uint64_t) { return sdma::report(work, sdma::issue(work, lane, lanes)); });
 }
 
 // Any number of workgroups of at most 256 lanes.

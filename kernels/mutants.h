@@ -7,7 +7,7 @@
     (defined(SDMA_MUTANT_SIGNAL_FIRST) || defined(SDMA_MUTANT_TWO_RESERVATIONS) ||                                     \
      defined(SDMA_MUTANT_DOORBELL_FIRST) || defined(SDMA_MUTANT_NO_DRAIN) || defined(SDMA_MUTANT_NO_RELEASE_DRAIN) ||  \
      defined(SDMA_MUTANT_HALF_DOORBELL) || defined(SDMA_MUTANT_NARROW_SCOPE) || defined(SDMA_MUTANT_NO_PAD) ||         \
-     defined(SDMA_MUTANT_NO_CLOSING_DRAIN) || defined(SDMA_MUTANT_BLIND_END) || defined(SDMA_MUTANT_NO_POST_DRAIN) || \
+     defined(SDMA_MUTANT_NO_CLOSING_DRAIN) || defined(SDMA_MUTANT_BLIND_END) || defined(SDMA_MUTANT_NO_POST_DRAIN) ||  \
      defined(SDMA_MUTANT_EARLY_FLUSH))
 #error "SDMA_MUTANT_* belongs in test builds (SDMA_TEST_BUILD)"
 #endif

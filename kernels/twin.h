@@ -14,7 +14,7 @@ extern "C" {
 
 struct sdma_twin_position {
     uint32_t workgroup, workgroups;
-    uint32_t lane, lanes; /* within the workgroup */
+    uint32_t lane, lanes;         /* within the workgroup */
     void (*yield)(void *context); /* called in every wait loop and between wave-wide phases */
     void *context;
 };

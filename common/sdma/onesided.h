@@ -35,8 +35,12 @@ typedef struct sdma_memory sdma_memory_t;
 typedef struct sdma_remote sdma_remote_t;
 typedef struct sdma_line sdma_line_t;
 
-typedef struct sdma_address { uint64_t words[12]; } sdma_address_t; /* a process of this node */
-typedef struct sdma_key { uint64_t words[8]; } sdma_key_t;          /* a registered range of one */
+typedef struct sdma_address {
+    uint64_t words[12];
+} sdma_address_t; /* a process of this node */
+typedef struct sdma_key {
+    uint64_t words[8];
+} sdma_key_t; /* a registered range of one */
 
 /* This process's address: valid until as many sdma_address_release as successful calls. Starts no GPU
  * runtime. SDMA_DECLINED (with the reason) if no segment can be made. */
@@ -81,7 +85,9 @@ SDMA_API sdma_status_t sdma_put(sdma_line_t *line, const void *local, sdma_remot
 SDMA_API sdma_status_t sdma_get(sdma_line_t *line, void *local, sdma_remote_t *remote, size_t offset, size_t bytes,
                                 uint64_t *number);
 /* A rectangle: `rows` rows of `row_bytes`, pitches in bytes on both sides. */
-typedef struct sdma_rectangle { size_t rows, row_bytes, local_pitch, remote_pitch; } sdma_rectangle_t;
+typedef struct sdma_rectangle {
+    size_t rows, row_bytes, local_pitch, remote_pitch;
+} sdma_rectangle_t;
 SDMA_API sdma_status_t sdma_put_rectangle(sdma_line_t *line, const void *local, sdma_remote_t *remote, size_t offset,
                                           const sdma_rectangle_t *rectangle, uint64_t *number);
 SDMA_API sdma_status_t sdma_get_rectangle(sdma_line_t *line, void *local, sdma_remote_t *remote, size_t offset,

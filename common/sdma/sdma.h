@@ -27,10 +27,10 @@ extern "C" {
 #define SDMA_API __attribute__((visibility("default")))
 
 typedef enum sdma_status {
-    SDMA_OK = 0,        /* done */
-    SDMA_PENDING = 1,   /* call the test function again */
-    SDMA_DECLINED = 2,  /* nothing was moved; use another way. The reason is named. */
-    SDMA_ERROR = -1     /* hardware or peer fault; one line was logged; the buffer content is undefined */
+    SDMA_OK = 0,       /* done */
+    SDMA_PENDING = 1,  /* call the test function again */
+    SDMA_DECLINED = 2, /* nothing was moved; use another way. The reason is named. */
+    SDMA_ERROR = -1    /* hardware or peer fault; one line was logged; the buffer content is undefined */
 } sdma_status_t;
 
 /* Why something was declined or switched off: base/reasons.def is the one list. */

@@ -4,7 +4,8 @@
 //   mpirun -np N compare [sizes=1,1024,...] [rounds=5] [target=20000 us per round] [only=NAME,...]
 //                        [collectives=alltoall,allgather] [json=FILE] [gemm=BYTES PER PEER] [workgroups=N]
 // Each size is run in rounds, each round by every way in turn; what is printed is the median of the
-// rounds, and for our ways, in brackets, who the counters say has moved the bytes. Before it is timed, each way's result is checked at the ends and in the middle of each block.
+// rounds, and for our ways, in brackets, who the counters say has moved the bytes. Before it is timed, each way's
+// result is checked at the ends and in the middle of each block.
 #include "compare.hpp"
 
 #include <algorithm>

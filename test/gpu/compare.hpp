@@ -49,7 +49,8 @@ struct Buffers {
 };
 
 // MPI with the parameters of libmpisdma as they are but for what the way says ("initiator=host,launch=call"), for
-// blocks up to `most`. `path`: who must be found to have moved the bytes (engine, host, loadstore); empty: anybody of ours.
+// blocks up to `most`. `path`: who must be found to have moved the bytes (engine, host, loadstore); empty: anybody of
+// ours.
 std::unique_ptr<Way> make_ours(const std::string &name, const std::string &parameters, const std::string &path,
                                size_t most, Buffers &buffers);
 // The bare copy engine: each peer's block and the own one by a copy on a stream of its own,

@@ -16,9 +16,9 @@
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
+#include "common/sdma/base/base.hpp"
 #include "common/sdma/engine/engine.hpp"
 #include "common/sdma/gpu/gpu.hpp"
-#include "common/sdma/base/base.hpp"
 #include "common/sdma/op/resident.hpp"
 #include "common/sdma/plan/plan.hpp"
 

@@ -7,8 +7,8 @@
 
 namespace {
 
-inline constexpr sdma_ring ring = {0x111100001000, 4096, 0x222200002000, 0x333300003000, 0x444400004000,
-                                   0x555500005000};
+inline constexpr sdma_ring ring = {0x111100001000, 4096,           0x222200002000,
+                                   0x333300003000, 0x444400004000, 0x555500005000};
 inline constexpr uint64_t mailbox = 0x666600006000, record = 0x777700007000;
 
 } // namespace

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Parameters at run time, by MPI_T. coll_sdma_enable: off everywhere, off on one rank only (then every rank declines), on
-// again. coll_sdma_initiator, a string: with "host" engines move the bytes and no kernel is launched.
-// A parameter must have its effect at the next operation, and no data may be wrong at any setting.
+// Parameters at run time, by MPI_T. coll_sdma_enable: off everywhere, off on one rank only (then every rank declines),
+// on again. coll_sdma_initiator, a string: with "host" engines move the bytes and no kernel is launched. A parameter
+// must have its effect at the next operation, and no data may be wrong at any setting.
 #include "test/mpi/ledger.hpp"
 
 int main(int argc, char **argv) {
@@ -32,7 +32,8 @@ int main(int argc, char **argv) {
     job.check(disabled >= 8, "declined_disabled is only %llu", disabled);
 
     Text_control initiator("coll_sdma_initiator");
-    Control<size_t> alltoall_max("coll_sdma_loadstore_max_alltoall"), allgather_max("coll_sdma_loadstore_max_allgather");
+    Control<size_t> alltoall_max("coll_sdma_loadstore_max_alltoall"),
+        allgather_max("coll_sdma_loadstore_max_allgather");
     job.check(initiator.read() == "gpu", "coll_sdma_initiator is \"%s\"", initiator.read().c_str());
     job.check(alltoall_max.write(0) && allgather_max.write(0), "the load/store thresholds cannot be written");
     for (const char *who : {"host", "gpu", "host", "gpu"}) {

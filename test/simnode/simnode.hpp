@@ -61,7 +61,7 @@ struct Aql_queue {
     unsigned gpu = 0;
     uint32_t queue_id = 0;
     uint8_t *ring = nullptr;
-    size_t bytes = 0; // 64 per packet
+    size_t bytes = 0;                  // 64 per packet
     uint64_t *read_pointer = nullptr;  // packet index
     uint64_t *write_pointer = nullptr; // packet index
     uint64_t *doorbell = nullptr;      // last packet index; the thunk initialises it to all ones

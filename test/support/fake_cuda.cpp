@@ -152,8 +152,8 @@ Stream &stream_of(void *handle) {
 
 // ---- kernels ---------------------------------------------------------------------------------------
 
-constexpr const char *kernel_names[] = {"sdma_issue_small", "sdma_issue_large", "sdma_copy_small",
-                                        "sdma_copy_large",  "sdma_resident"};
+constexpr const char *kernel_names[] = {"sdma_issue_small", "sdma_issue_large", "sdma_copy_small", "sdma_copy_large",
+                                        "sdma_resident"};
 
 void run_kernel(size_t kernel, const sdma_launch &launch) {
     auto *work = reinterpret_cast<sdma_work *>(launch.record);
@@ -495,7 +495,8 @@ CUresult cuLaunchKernel(CUfunction function, unsigned, unsigned, unsigned, unsig
                         CUstream stream, void **parameters, void **) {
     const auto kernel = static_cast<size_t>(reinterpret_cast<const char *const *>(function) - std::begin(kernel_names));
     if (std::strcmp(kernel_names[kernel], "sdma_resident") == 0)
-        stream_of(stream).give([residence = *static_cast<const sdma_residence *>(parameters[0])] { reside(residence); });
+        stream_of(stream).give(
+            [residence = *static_cast<const sdma_residence *>(parameters[0])] { reside(residence); });
     else
         stream_of(stream).give( // sdma_launch is first in either form
             [=, launch = *static_cast<const sdma_launch *>(parameters[0])] { run_kernel(kernel, launch); });

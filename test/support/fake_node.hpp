@@ -33,8 +33,8 @@ struct Faults {
     std::atomic<bool> no_queues{false};
     std::atomic<bool> no_atomics{false};
     std::atomic<bool> coherent_stores{false}; // load/store kernels raise signals if asked
-    std::atomic<uint32_t> slow_us{0}; // between packets
-    std::atomic<uint64_t> chaos{0};   // seed: packets of the queues in random order, late
+    std::atomic<uint32_t> slow_us{0};         // between packets
+    std::atomic<uint64_t> chaos{0};           // seed: packets of the queues in random order, late
 };
 
 // What all Runtimes of the node share.

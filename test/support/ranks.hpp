@@ -271,7 +271,8 @@ template <class T, class U> With(T &, U) -> With<T>;
 class With_loadstore_max {
 public:
     explicit With_loadstore_max(size_t most)
-        : alltoall_(sdma::params().loadstore_max_alltoall, most), allgather_(sdma::params().loadstore_max_allgather, most) {}
+        : alltoall_(sdma::params().loadstore_max_alltoall, most),
+          allgather_(sdma::params().loadstore_max_allgather, most) {}
 
 private:
     With<size_t> alltoall_, allgather_;

@@ -65,7 +65,9 @@ struct Agent {
 // A world that is replayed from the start along a path of choices.
 class World {
 public:
-    World() { start([this] { host(); }, true); }
+    World() {
+        start([this] { host(); }, true);
+    }
 
     // Choices: an agent goes on to its next access, or one of its stores arrives.
     struct Choice {
@@ -105,7 +107,8 @@ public:
         for (uint64_t i = 0; i < records; i++)
             hash = mix(mix(hash, mailbox_.records[i].record), served_[i]);
         for (const Agent &agent : agents_) {
-            hash = mix(mix(hash, agent.history), agent.begun | agent.ended << 1 | agent.draining << 2 | (agent.awaited != nullptr) << 3);
+            hash = mix(mix(hash, agent.history),
+                       agent.begun | agent.ended << 1 | agent.draining << 2 | (agent.awaited != nullptr) << 3);
             for (const Agent::Store &store : agent.pending)
                 hash = mix(mix(hash, store.address - reinterpret_cast<uint64_t>(&mailbox_)), store.value);
         }

@@ -56,12 +56,13 @@ public:
         record_.resize(sdma::plan::record_bytes(rings_.size(), peers.size()) / 8);
         return *sdma::plan::build(operation, std::as_writable_bytes(std::span(record_)));
     }
-    bool issued() const { return load(reinterpret_cast<const sdma_work *>(record_.data())->status) == SDMA_WORK_ISSUED; }
+    bool issued() const {
+        return load(reinterpret_cast<const sdma_work *>(record_.data())->status) == SDMA_WORK_ISSUED;
+    }
     // Exactly once per round.
     bool arrived() const {
-        return std::all_of(blocks_.begin(), blocks_.end(), [this](const Block &block) {
-            return load(block.departure) >= round_;
-        });
+        return std::all_of(blocks_.begin(), blocks_.end(),
+                           [this](const Block &block) { return load(block.departure) >= round_; });
     }
     void expect_right() const {
         for (const Block &block : blocks_) {

@@ -39,10 +39,10 @@ struct Device {
 };
 
 enum class Memory_kind : uint8_t {
-    host,         // not known to the runtime
-    pinned_host,  // known, but host memory
-    device,       // exportable device memory (coarse- or fine-grained)
-    unsupported   // managed, virtual-memory-API, pool or otherwise not exportable memory
+    host,        // not known to the runtime
+    pinned_host, // known, but host memory
+    device,      // exportable device memory (coarse- or fine-grained)
+    unsupported  // managed, virtual-memory-API, pool or otherwise not exportable memory
 };
 
 // What a pointer belongs to. `generation` is unique in the process per allocation: memory freed

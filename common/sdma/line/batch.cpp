@@ -183,8 +183,7 @@ Batch::Progress Batch::start() {
         for (const plan::Peer &copy : copies_)
             bytes += copy.path == SDMA_PATH_LOADSTORE ? copy.bytes : 0;
         const uint32_t workgroups = plan::workgroups(bytes, params().loadstore_workgroups);
-        if (Progress progress = launch(copy_, gpu::Kernel::copy, workgroups, "copy");
-            progress != Progress::moved)
+        if (Progress progress = launch(copy_, gpu::Kernel::copy, workgroups, "copy"); progress != Progress::moved)
             return progress;
     }
     started_ = true;

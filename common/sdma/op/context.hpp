@@ -63,7 +63,7 @@ private:
     std::mutex mutex_; // guards what follows
     std::unique_ptr<engine::Engines> engines_;
     std::set<engine::Queue *> queues_;
-    std::map<int, Resident> residents_; // by device
+    std::map<int, Resident> residents_;                       // by device
     std::map<size_t, std::vector<std::byte *>> free_records_; // by size
     std::set<team::Team *> teams_;
     std::shared_mutex queues_mutex_;

@@ -28,7 +28,8 @@ Resident::~Resident() {
     if (!mailbox_)
         return;
     stop();
-    const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(std::max(params().hardware_timeout, 1));
+    const auto end =
+        std::chrono::steady_clock::now() + std::chrono::milliseconds(std::max(params().hardware_timeout, 1));
     while (launch_ != 0 && runtime_.finished(launch_) == gpu::Status::pending) {
         if (std::chrono::steady_clock::now() > end) {
             log(0, "resident kernel of gpu %s does not end: %s; its memory is kept",
@@ -137,8 +138,8 @@ std::string Resident::describe() const {
         return "no mailbox";
     const char *const names[] = {"ended", "running", "closing"};
     const auto state = std::min<size_t>(mailbox::state(*mailbox_), 2);
-    return std::string("resident kernel ") + names[state] + ", issued " + std::to_string(mailbox::issued(*mailbox_)) + " of " +
-           std::to_string(mailbox::load(mailbox_->head) & ~SDMA_MAILBOX_STOP);
+    return std::string("resident kernel ") + names[state] + ", issued " + std::to_string(mailbox::issued(*mailbox_)) +
+           " of " + std::to_string(mailbox::load(mailbox_->head) & ~SDMA_MAILBOX_STOP);
 }
 
 } // namespace sdma::op

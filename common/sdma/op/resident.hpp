@@ -19,7 +19,7 @@ namespace sdma::op {
 class Resident {
 public:
     Resident(gpu::Runtime &runtime, int device); // which outlives this
-    ~Resident(); // waits for the kernel, at most hardware_timeout
+    ~Resident();                                 // waits for the kernel, at most hardware_timeout
     Resident(const Resident &) = delete;
     Resident &operator=(const Resident &) = delete;
 

@@ -75,8 +75,8 @@ private:
     sdma_reason_t reason_ = SDMA_REASON_none;
 
     enum sdma_signal_kind signal_kind_ = SDMA_SIGNAL_ATOMIC;
-    bool by_host_ = false;                // initiator
-    bool kernel_signals_ = false;         // the load/store kernel raises the signals of its peers
+    bool by_host_ = false;        // initiator
+    bool kernel_signals_ = false; // the load/store kernel raises the signals of its peers
     uint64_t loadstore_bytes_ = 0;
     std::vector<plan::Peer> peers_;       // with bytes to move
     std::vector<engine::Queue *> queues_; // by index in the record

@@ -15,8 +15,8 @@
 
 #include <stdint.h>
 
-#define SDMA_MAILBOX_SLOTS 64u           /* power of two */
-#define SDMA_MAILBOX_STOP (1ull << 63)   /* in head: end, and take nothing more */
+#define SDMA_MAILBOX_SLOTS 64u         /* power of two */
+#define SDMA_MAILBOX_STOP (1ull << 63) /* in head: end, and take nothing more */
 
 /* In this order: only ENDED lets the host start a kernel. */
 enum sdma_mailbox_state { SDMA_MAILBOX_ENDED = 0, SDMA_MAILBOX_RUNNING = 1, SDMA_MAILBOX_CLOSING = 2 };

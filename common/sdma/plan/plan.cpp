@@ -71,7 +71,8 @@ enum sdma_path choose_path(uint64_t bytes, uint64_t loadstore_max, bool queue) {
 
 uint32_t workgroups(uint64_t bytes, int most) {
     constexpr uint64_t each = 32 * 1024;
-    return static_cast<uint32_t>(std::clamp<uint64_t>(copies(bytes, each), 1, static_cast<uint64_t>(std::max(most, 1))));
+    return static_cast<uint32_t>(
+        std::clamp<uint64_t>(copies(bytes, each), 1, static_cast<uint64_t>(std::max(most, 1))));
 }
 
 uint64_t clamp_chunk(uint64_t asked) { return std::clamp<uint64_t>(asked / 32 * 32, 4096, packet::copy_limit); }

@@ -49,8 +49,7 @@ void describe_cpu(HsaNodeProperties &node) {
 }
 
 // What ROCm 6 made of three words that were reserved before; ROCr reads its own layout whatever we are built with.
-template <class Properties>
-void describe_later(Properties &node, uint32_t xccs, uint32_t gpu_id, uint32_t family) {
+template <class Properties> void describe_later(Properties &node, uint32_t xccs, uint32_t gpu_id, uint32_t family) {
     if constexpr (requires { node.FamilyID; }) {
         node.NumXcc = xccs;
         node.KFDGpuID = gpu_id;

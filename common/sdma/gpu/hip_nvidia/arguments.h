@@ -12,10 +12,10 @@
 #define SDMA_INLINE_LARGE 496
 
 struct sdma_launch {
-    uint64_t record;     /* the work record where the host sees it */
-    uint64_t done;       /* pinned word: 1 when the kernel has made its last access */
-    uint64_t counter;    /* device word, zero between launches: workgroups that have finished */
-    uint64_t words;      /* of the record that follows; 0: none, it is read from `record` */
+    uint64_t record;  /* the work record where the host sees it */
+    uint64_t done;    /* pinned word: 1 when the kernel has made its last access */
+    uint64_t counter; /* device word, zero between launches: workgroups that have finished */
+    uint64_t words;   /* of the record that follows; 0: none, it is read from `record` */
 };
 
 /* The resident kernel's. */

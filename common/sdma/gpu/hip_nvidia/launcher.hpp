@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Kernel launches on one GPU: a stream of its own (and one for the resident kernel, one at a time), and a pinned word per launch that the kernel
-// writes last. Polling it costs one load (an event costs 1.6 us more per exchange, 2 x H200).
+// Kernel launches on one GPU: a stream of its own (and one for the resident kernel, one at a time), and a pinned word
+// per launch that the kernel writes last. Polling it costs one load (an event costs 1.6 us more per exchange, 2 x
+// H200).
 #pragma once
 
 #include <array>

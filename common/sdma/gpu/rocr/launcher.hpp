@@ -15,7 +15,8 @@
 namespace sdma::gpu::rocr {
 
 // One small queue per device, created with the first launch on it, one more for the resident kernel,
-// which would hold up the others, and a fixed number of launch slots (completion signal + kernel arguments). Thread-safe; nothing waits for the GPU.
+// which would hold up the others, and a fixed number of launch slots (completion signal + kernel arguments).
+// Thread-safe; nothing waits for the GPU.
 class Launcher {
 public:
     explicit Launcher(const System &system);

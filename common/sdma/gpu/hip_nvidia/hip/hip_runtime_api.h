@@ -78,5 +78,4 @@ typedef struct cudaDeviceProp hipDeviceProp_t;
 #define hipEventQuery cudaEventQuery
 #define hipEventElapsedTime cudaEventElapsedTime
 
-
 #endif
