@@ -276,12 +276,17 @@ sdma_status_t sdma_op_start(sdma_team_t *team, const sdma_desc_t *desc, sdma_op_
 static sdma_status_t look(sdma_op_t *op, int peer) {
     sdma_team_t *team = op->team;
     const card_t *card = &team->cards[peer];
+    const offer_t *theirs = &card->mailbox->offers[team->epoch % 2];
     offer_t offer;
-    if (!read_peer(card, &offer, &card->mailbox->offers[team->epoch % 2], sizeof(offer))) {
+    /* The epoch by itself first: one read of all could take the rest from before it was written. */
+    if (!read_peer(card, &offer.epoch, &theirs->epoch, sizeof(offer.epoch))) {
         return SDMA_ERROR;
     }
     if (offer.epoch != team->epoch) {
         return SDMA_PENDING;
+    }
+    if (!read_peer(card, &offer, theirs, sizeof(offer))) {
+        return SDMA_ERROR;
     }
     if (offer.refused != SDMA_REASON_none && op->reason == SDMA_REASON_none) {
         op->reason = SDMA_REASON_peer_declined;
