@@ -3,6 +3,7 @@
 // Buffers that are freed and allocated again between operations, at the same and other addresses and sizes: nothing
 // of an old allocation may be used for a new one, and device memory must not grow.
 //   rounds=N    (default 60)
+//   least=BYTES least block (default 1)
 #include "test/mpi/ledger.hpp"
 
 namespace {
@@ -11,6 +12,21 @@ size_t free_memory() {
     size_t available = 0;
     size_t total = 0;
     return hipMemGetInfo(&available, &total) == hipSuccess ? available : 0;
+}
+
+// What the runtime itself loses with each small allocation that was exported: ROCr 6.1 keeps its 2 MiB block for ever.
+size_t lost_per_export(size_t bytes) {
+    constexpr size_t times = 8;
+    const size_t before = free_memory();
+    for (size_t i = 0; i < times; ++i) {
+        const Buffer buffer(bytes, Memory::device);
+        hipIpcMemHandle_t handle;
+        if (hipIpcGetMemHandle(&handle, buffer.data()) != hipSuccess) {
+            return 0;
+        }
+    }
+    const size_t after = free_memory();
+    return before > after ? (before - after) / times : 0;
 }
 
 } // namespace
@@ -22,10 +38,11 @@ int main(int argc, char **argv) {
     Random random(3);
     const uint64_t rounds = job.number("rounds", 60);
     const size_t largest = 400000;
+    const size_t least = job.number("least", 1);
     const bool real = !Device::get().standin();
     size_t before = 0;
     for (uint64_t round = 0; round < rounds; ++round) {
-        const auto bytes = static_cast<int>(random.below(3) == 0 ? 150000 : random.below(largest) + 1);
+        const auto bytes = static_cast<int>(least + (random.below(3) == 0 ? 150000 : random.below(largest)));
         const auto all = static_cast<size_t>(bytes) * static_cast<size_t>(job.size);
         const Kind kind = random.below(2) == 0 ? Kind::alltoall : Kind::allgather;
         // Ranks free in different orders, so the addresses of the next round differ, too.
@@ -49,7 +66,9 @@ int main(int argc, char **argv) {
     }
     if (real) {
         const size_t after = free_memory();
-        const size_t allowance = 2 * largest * static_cast<size_t>(job.size) * static_cast<size_t>(job.size);
+        const size_t size = static_cast<size_t>(job.size);
+        const size_t lost = 2 * (rounds - rounds / 3) * lost_per_export((least + largest / 2) * size);
+        const size_t allowance = 2 * (least + largest) * size * size + lost;
         job.check(after + allowance >= before, "free device memory went from %zu to %zu bytes", before, after);
         job.check(job.counters["attached"] - job.counters["detached"] <= job.counters["attached"] / 2,
                   "%llu registrations of peers mapped but only %llu unmapped", job.counters["attached"],
