@@ -345,6 +345,11 @@ namespace sdma::device {
 
 // One store: an engine that saw half of it would run off.
 SDMA_DEVICE void store_doorbell(uint64_t address, uint64_t value) {
+#if defined(SDMA_TWIN)
+    if (sdma_twin_here->reaches && !sdma_twin_here->reaches(sdma_twin_here->context, address)) {
+        return;
+    }
+#endif
     if constexpr (mutant::half_doorbell) {
         store_system_dword(address, static_cast<uint32_t>(value));
         store_system_dword(address + 4, static_cast<uint32_t>(value >> 32));

@@ -2,7 +2,8 @@
  *
  * Where a kernel compiled for the host (a "twin") is in its grid. Whoever runs twins (the simulated
  * node, tests) runs every lane as a coroutine: it sets `sdma_twin_here` before it resumes a lane,
- * and `yield` gives the other lanes a turn. device.h's host branch reads it. */
+ * and `yield` gives the other lanes a turn. device.h's host branch reads it. `reaches`, which may be
+ * null, says whether the GPU can ring a doorbell; a store to one that it cannot ring goes nowhere. */
 #ifndef SDMA_KERNELS_TWIN_H
 #define SDMA_KERNELS_TWIN_H
 
@@ -17,6 +18,7 @@ struct sdma_twin_position {
     uint32_t lane, lanes;         /* within the workgroup */
     void (*yield)(void *context); /* called in every wait loop and between wave-wide phases */
     void *context;
+    int (*reaches)(void *context, uint64_t doorbell);
 };
 
 extern __thread struct sdma_twin_position *sdma_twin_here;

@@ -28,7 +28,7 @@ typedef struct coll_sdma_lower {
 typedef enum coll_sdma_state {
     COLL_SDMA_NEW,  /* no operation yet */
     COLL_SDMA_LIVE, /* operations are offered to the team */
-    COLL_SDMA_OFF   /* dormant or failed, the same on every rank: operations go to the components below */
+    COLL_SDMA_OFF   /* no team, dormant or failed, the same on every rank: operations go to the components below */
 } coll_sdma_state_t;
 
 /* One communicator. MPI forbids overlapping blocking collectives on it, so no lock is needed. */
@@ -94,9 +94,9 @@ typedef struct coll_sdma_staged {
 } coll_sdma_staged_t;
 /* `blocks` * `count` elements of `type` at `buffer`; MPI_IN_PLACE passes through. An OMPI_ code. */
 int coll_sdma_stage_send(coll_sdma_staged_t *staged, const void *buffer, size_t elements, struct ompi_datatype_t *type);
-/* `keep`: the content is read, too (in place). */
+/* `kept` elements from `first` on are read, too (in place: what this rank contributes). */
 int coll_sdma_stage_recv(coll_sdma_staged_t *staged, void *buffer, size_t elements, struct ompi_datatype_t *type,
-                         bool keep);
+                         size_t first, size_t kept);
 /* Both free the host copy; the second one copies it to the device first if `status` is OMPI_SUCCESS. */
 void coll_sdma_unstage_send(coll_sdma_staged_t *staged);
 int coll_sdma_unstage_recv(coll_sdma_staged_t *staged, int status);

@@ -72,7 +72,11 @@ static int call_lower(const call_t *call) {
     if (OMPI_SUCCESS != status) {
         return status;
     }
-    status = coll_sdma_stage_recv(&to, call->recv, call->recv_elements, call->recv_type, in_place(call));
+    /* In place, an allgather reads this rank's block and an alltoall all of them. */
+    size_t first = SDMA_ALLGATHER == call->kind ? (size_t)ompi_comm_rank(call->comm) * (size_t)call->recv_count : 0;
+    size_t kept = SDMA_ALLGATHER == call->kind ? (size_t)call->recv_count : call->recv_elements;
+    status =
+        coll_sdma_stage_recv(&to, call->recv, call->recv_elements, call->recv_type, first, in_place(call) ? kept : 0);
     if (OMPI_SUCCESS == status) {
         if (NULL != from.memory || NULL != to.memory) {
             sdma_count("staged", 1);

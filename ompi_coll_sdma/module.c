@@ -43,9 +43,14 @@ static int disable(mca_coll_base_module_t *base, struct ompi_communicator_t *com
     return OMPI_SUCCESS;
 }
 
+/* Whether operations can be served at all. Where they cannot we still take part, to stage device buffers. */
+static bool may_have_team(struct ompi_communicator_t *comm) {
+    return ompi_comm_size(comm) > 1 && !ompi_group_have_remote_peers(comm->c_local_group);
+}
+
 /* Runs inside progress, too (MPI_Comm_idup), and for the world inside init: nothing may block or communicate. */
 mca_coll_base_module_t *coll_sdma_comm_query(struct ompi_communicator_t *comm, int *priority) {
-    if (OMPI_COMM_IS_INTER(comm) || ompi_comm_size(comm) < 2 || ompi_group_have_remote_peers(comm->c_local_group)) {
+    if (OMPI_COMM_IS_INTER(comm)) {
         return NULL;
     }
     coll_sdma_module_t *module = OBJ_NEW(coll_sdma_module_t);
@@ -53,6 +58,7 @@ mca_coll_base_module_t *coll_sdma_comm_query(struct ompi_communicator_t *comm, i
         return NULL;
     }
     *priority = coll_sdma_settings.priority;
+    module->state = may_have_team(comm) ? COLL_SDMA_NEW : COLL_SDMA_OFF;
     module->super.coll_module_enable = enable;
     module->super.coll_module_disable = disable;
     module->super.coll_alltoall = coll_sdma_alltoall;

@@ -13,8 +13,23 @@ static bool must_stage(const void *buffer) {
            (COLL_SDMA_STAGE_ALWAYS == coll_sdma_settings.stage || !sdma_ompi_gpu_aware());
 }
 
+/* Makes the host copy and fills `bytes` of it from offset `from` on. */
+static int load(coll_sdma_staged_t *staged, size_t from, size_t bytes) {
+    staged->memory = malloc(staged->bytes);
+    if (NULL == staged->memory) {
+        coll_sdma_say(0, "no host memory to stage %zu bytes", staged->bytes);
+        return OMPI_ERR_OUT_OF_RESOURCE;
+    }
+    if (SDMA_OK != sdma_copy((char *)staged->memory + from, (char *)staged->device + from, bytes)) {
+        free(staged->memory);
+        return OMPI_ERROR;
+    }
+    return OMPI_SUCCESS;
+}
+
+/* The elements that are read are `kept` from `first` on. */
 static int stage(coll_sdma_staged_t *staged, const void *buffer, size_t elements, struct ompi_datatype_t *type,
-                 bool load) {
+                 size_t first, size_t kept) {
     *staged = (coll_sdma_staged_t){.buffer = (void *)(uintptr_t)buffer};
     /* With a lower bound other than 0 the first byte that matters is not at `buffer`. */
     ptrdiff_t gap = 0;
@@ -24,29 +39,27 @@ static int stage(coll_sdma_staged_t *staged, const void *buffer, size_t elements
     }
     staged->bytes = (size_t)span;
     staged->device = (char *)(uintptr_t)buffer + gap;
-    staged->memory = malloc(staged->bytes);
-    if (NULL == staged->memory) {
-        coll_sdma_say(0, "no host memory to stage %zu bytes", staged->bytes);
-        return OMPI_ERR_OUT_OF_RESOURCE;
+    ptrdiff_t lower_bound;
+    ptrdiff_t extent;
+    ompi_datatype_get_extent(type, &lower_bound, &extent);
+    ptrdiff_t unused;
+    int status = load(staged, first * (size_t)extent, (size_t)opal_datatype_span(&type->super, kept, &unused));
+    if (OMPI_SUCCESS == status) {
+        staged->buffer = (char *)staged->memory - gap;
     }
-    if (load && SDMA_OK != sdma_copy(staged->memory, staged->device, staged->bytes)) {
-        free(staged->memory);
-        return OMPI_ERROR;
-    }
-    staged->buffer = (char *)staged->memory - gap;
-    return OMPI_SUCCESS;
+    return status;
 }
 
 int coll_sdma_stage_send(coll_sdma_staged_t *staged, const void *buffer, size_t elements,
                          struct ompi_datatype_t *type) {
-    return stage(staged, buffer, elements, type, true);
+    return stage(staged, buffer, elements, type, 0, elements);
 }
 
 /* The whole span goes back to the device, so what lies in gaps of the datatype must be read first. */
 int coll_sdma_stage_recv(coll_sdma_staged_t *staged, void *buffer, size_t elements, struct ompi_datatype_t *type,
-                         bool keep) {
+                         size_t first, size_t kept) {
     bool gaps = !opal_datatype_is_contiguous_memory_layout(&type->super, elements > 1 ? 2 : 1);
-    return stage(staged, buffer, elements, type, keep || gaps);
+    return stage(staged, buffer, elements, type, gaps ? 0 : first, gaps ? elements : kept);
 }
 
 void coll_sdma_unstage_send(coll_sdma_staged_t *staged) { free(staged->memory); }

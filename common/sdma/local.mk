@@ -3,7 +3,7 @@
 libmpisdma_la_SOURCES += common/sdma/sdma.cpp common/sdma/onesided.cpp common/sdma/onesided.h \
     common/sdma/process.cpp common/sdma/process.hpp \
     common/sdma/base/base.cpp common/sdma/base/base.hpp common/sdma/base/counters.def common/sdma/base/params.def \
-    common/sdma/base/reasons.def \
+    common/sdma/base/phase.cpp common/sdma/base/phase.hpp common/sdma/base/reasons.def \
     common/sdma/memory/attachments.cpp common/sdma/memory/attachments.hpp common/sdma/memory/memory.cpp \
     common/sdma/memory/memory.hpp common/sdma/memory/pins.cpp common/sdma/memory/pins.hpp \
     common/sdma/memory/process.cpp common/sdma/memory/process.hpp \

@@ -25,15 +25,13 @@ struct Context {
     }
 };
 
-// Blocks of `bytes` at offsets that are not aligned, with untouched memory around. Communicators of one rank are
-// left to the stock components, which know host memory only.
+// Blocks of `bytes` at offsets that are not aligned, with untouched memory around.
 void one_size(Context &c, MPI_Comm comm, size_t bytes, size_t send_at, size_t recv_at, Outcome outcome) {
     int ranks = 0;
     MPI_Comm_size(comm, &ranks);
     const size_t all = bytes * static_cast<size_t>(ranks);
-    const Memory memory = ranks > 1 ? c.memory : Memory::host;
-    Buffer from(all + send_at + 64, memory);
-    Buffer to(all + recv_at + 64, memory);
+    Buffer from(all + send_at + 64, c.memory);
+    Buffer to(all + recv_at + 64, c.memory);
     const int count = static_cast<int>(bytes);
     const Side send{&from, send_at, MPI_BYTE, count};
     const Side recv{&to, recv_at, MPI_BYTE, count};

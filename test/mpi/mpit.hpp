@@ -65,6 +65,17 @@ public:
         return value;
     }
 
+    // " name=value" for every counter above 0 whose name starts so.
+    std::string text(const std::string &start) const {
+        std::string text;
+        for (const auto &[name, handle] : handles_) {
+            if (name.rfind(start, 0) == 0 && (*this)[name] > 0) {
+                text += " " + name + "=" + std::to_string((*this)[name]);
+            }
+        }
+        return text;
+    }
+
 private:
     inline static const std::string prefix = "coll_sdma_";
     MPI_T_pvar_session session_ = MPI_T_PVAR_SESSION_NULL;

@@ -51,7 +51,7 @@ inline void run(
         lane.scheduler = &scheduler;
         lane.kernel = &kernel;
         lane.stack.reset(new char[stack_bytes]);
-        lane.position = {uint32_t(i / lanes), workgroups, uint32_t(i % lanes), lanes, leave, &lane};
+        lane.position = {uint32_t(i / lanes), workgroups, uint32_t(i % lanes), lanes, leave, &lane, nullptr};
         getcontext(&lane.context);
         lane.context.uc_stack.ss_sp = lane.stack.get();
         lane.context.uc_stack.ss_size = stack_bytes;

@@ -179,7 +179,7 @@ private:
         Agent &agent = agents_.emplace_back();
         agent.body = std::move(body);
         agent.in_order = in_order;
-        agent.position = {0, 1, 0, 1, [](void *) {}, nullptr};
+        agent.position = {0, 1, 0, 1, [](void *) {}, nullptr, nullptr};
         getcontext(&agent.here);
         agent.here.uc_stack.ss_sp = agent.stack.get();
         agent.here.uc_stack.ss_size = 32 << 10;

@@ -104,8 +104,8 @@ public:
             producer.world = this;
             producer.index = i;
             producer.ended = producer.waiting = false;
-            producer.position = {0,        1, 0, 1, [](void *self) { static_cast<Producer *>(self)->world->yield(); },
-                                 &producer};
+            producer.position = {
+                0, 1, 0, 1, [](void *self) { static_cast<Producer *>(self)->world->yield(); }, &producer, nullptr};
             producer.violation.clear();
             producer.pending.clear();
             producer.mark(0);

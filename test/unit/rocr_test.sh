@@ -10,4 +10,5 @@ for seed in 1 2 3; do
     "$simnode" --gpus 4 --chaos $seed -- "$test" --gtest_filter='-*Fault*'
 done
 "$simnode" --gpus 2 --fault slots -- "$test" --gtest_filter='User_queue.UnderFaultSlots'
+"$simnode" --gpus 2 --fault no-ring-doorbell -- "$test" --gtest_filter='User_queue.UnderFaultDoorbell'
 "$simnode" --gpus 2 --fault attach -- "$test" --gtest_filter='Rocr.UnderFaultAttach'

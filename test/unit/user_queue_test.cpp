@@ -126,6 +126,18 @@ TEST_F(User_queue, SharesWhenTheEnginesAreFull) {
     }
 }
 
+TEST_F(User_queue, AsksAgainWhenOthersMayHaveGivenBack) {
+    std::vector<std::unique_ptr<engine::Engines>> others;
+    do
+        others.push_back(std::make_unique<engine::Engines>(runtime));
+    while (others.back()->queue(0, runtime->devices()[1].pci, Producer::device, reason));
+    ASSERT_FALSE(queue(0, 1));
+    ASSERT_EQ(reason, SDMA_REASON_slots_full);
+    others.clear();
+    EXPECT_TRUE(within_limit([&] { return queue(0, 1) != nullptr; })) << sdma_reason_name(reason);
+    EXPECT_EQ(engines->report(0)[0].reason, SDMA_REASON_none);
+}
+
 TEST_F(User_queue, ParameterAndUserCanSwitchItOff) {
     EXPECT_EQ(engines->report(0)[0].reason, SDMA_REASON_none);
     EXPECT_EQ(engines->report(0)[1].reason, SDMA_REASON_disabled);
@@ -178,6 +190,12 @@ TEST_F(User_queue, UnderFaultSlots) {
     EXPECT_EQ(queue(0, 1), nullptr);
     EXPECT_EQ(reason, SDMA_REASON_slots_full);
     EXPECT_EQ(engines->report(0)[0].reason, SDMA_REASON_slots_full);
+}
+
+TEST_F(User_queue, UnderFaultDoorbell) {
+    EXPECT_EQ(queue(0, 1), nullptr);
+    EXPECT_EQ(reason, SDMA_REASON_not_ringable);
+    EXPECT_EQ(engines->report(0)[0].reason, SDMA_REASON_not_ringable);
 }
 
 // ---- the back end alone, on a thunk that the test bends ----------------------------------------------

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cinttypes>
 #include <cstdio>
 #include <cstring>
@@ -10,6 +11,7 @@
 #include <mutex>
 
 #include "../base/base.hpp"
+#include "../base/phase.hpp"
 #include "proxy.hpp"
 #include "topology.hpp"
 #include "user.hpp"
@@ -22,6 +24,8 @@ namespace {
 uint64_t peek(const uint64_t *word) {
     return std::atomic_ref(*const_cast<uint64_t *>(word)).load(std::memory_order_acquire);
 }
+
+using Clock = std::chrono::steady_clock;
 
 // Whether the parameter `engine` asks for this back end.
 bool selected(const char *back_end) {
@@ -36,6 +40,16 @@ bool selected(const char *back_end) {
             log(0, "parameter engine: \"%s\" is not auto, user, proxy or none; auto is used", wanted);
     }
     return !known;
+}
+
+// What other processes hold now they may give back: such a refusal is not for good, but asking again
+// costs a few calls of the driver, so it is done ever more rarely.
+constexpr std::chrono::milliseconds first_pause{100}, longest_pause{60'000};
+
+bool may_pass(sdma_reason_t reason) { return reason == SDMA_REASON_slots_full || reason == SDMA_REASON_no_memory; }
+
+Clock::duration pause_after(uint32_t refusals) {
+    return refusals < 10 ? std::min(first_pause * (1 << refusals), longest_pause) : longest_pause;
 }
 
 } // namespace
@@ -71,6 +85,8 @@ struct Engines::State {
     struct Entry {
         Queue *queue = nullptr; // several keys may share one
         sdma_reason_t reason = SDMA_REASON_none;
+        uint32_t refusals = 0; // in a row
+        Clock::time_point retry_at;
     };
     struct Way {
         std::unique_ptr<Back_end> back_end;
@@ -113,11 +129,16 @@ Queue *Engines::queue(int device, const gpu::Pci_address &peer, Producer produce
         return nullptr;
     std::lock_guard lock(state.mutex);
     const State::Key key{device, state.engine(device, peer), producer};
-    auto found = state.entries.find(key);
-    if (found == state.entries.end())
-        found = state.entries.emplace(key, state.create(key)).first;
-    reason = found->second.reason;
-    return found->second.queue;
+    State::Entry &entry = state.entries[key];
+    const bool again = may_pass(entry.reason) && Clock::now() >= entry.retry_at;
+    if (!entry.queue && (entry.reason == SDMA_REASON_none || again)) {
+        const uint32_t refusals = entry.refusals;
+        entry = state.create(key);
+        entry.refusals = refusals + 1;
+        entry.retry_at = Clock::now() + pause_after(refusals);
+    }
+    reason = entry.reason;
+    return entry.queue;
 }
 
 // Where no topology tells engines apart each peer has its own, so that copies to different peers, and
@@ -133,7 +154,8 @@ uint32_t Engines::State::engine(int device, const gpu::Pci_address &peer) {
 
 // The first selected back end that gives one; the reason is the first one's.
 Engines::State::Entry Engines::State::create(const Key &key) {
-    Entry entry{nullptr, SDMA_REASON_none};
+    Timed timed(Phase::queues);
+    Entry entry;
     for (Way &way : ways) {
         if (!way.selected)
             continue;
@@ -141,12 +163,18 @@ Engines::State::Entry Engines::State::create(const Key &key) {
         const sdma_reason_t reason = way.back_end->create(key.device, key.engine, key.producer, made);
         if (made) {
             queues.push_back(std::move(made));
-            return {queues.back().get(), SDMA_REASON_none};
+            way.failed.erase(key.device);
+            entry.queue = queues.back().get();
+            entry.reason = SDMA_REASON_none;
+            return entry;
         }
         // Any engine reaches every peer, if over a longer way: better than none.
         if (reason == SDMA_REASON_slots_full)
-            if (Queue *other = shareable(key, way.back_end->name()))
-                return {other, SDMA_REASON_none};
+            if (Queue *other = shareable(key, way.back_end->name())) {
+                entry.queue = other;
+                entry.reason = SDMA_REASON_none;
+                return entry;
+            }
         way.failed[key.device] = reason;
         if (entry.reason == SDMA_REASON_none)
             entry.reason = reason;
@@ -184,7 +212,7 @@ void Engines::abandon(Queue &queue) {
     state_->destroy(queue);
     for (auto &[key, entry] : state_->entries)
         if (entry.queue == &queue)
-            entry = {nullptr, SDMA_REASON_fault};
+            entry = {nullptr, SDMA_REASON_fault, 0, {}};
 }
 
 std::vector<Engines::Report> Engines::report(int device) {

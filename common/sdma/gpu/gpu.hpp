@@ -117,6 +117,8 @@ public:
     virtual void *allocate_device(int device, size_t bytes) = 0;
     virtual void free_device(void *address) = 0;
 
+    // Make what launches on `device` need: a failure then is known before ranks have agreed on anything.
+    virtual Status prepare(int) { return Status::ok; }
     // Start `kernel` with one pointer argument. Never waits for the GPU: Status::pending when no
     // launch slot is free. A launch in flight is polled by finished() and then released.
     virtual Status launch(int device, Kernel kernel, uint32_t workgroups, const void *argument, Launch &launch) = 0;

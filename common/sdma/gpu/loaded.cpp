@@ -34,6 +34,18 @@ uint64_t load_count() {
     return count;
 }
 
+bool Seen_loaded::operator()() {
+    if (found_.load(std::memory_order_relaxed))
+        return true;
+    const uint64_t now = load_count();
+    if (searched_.load(std::memory_order_acquire) == now)
+        return found_.load(std::memory_order_relaxed); // another thread may have searched since the first look
+    if (!loaded_objects(prefix_).empty())
+        found_.store(true, std::memory_order_relaxed);
+    searched_.store(now, std::memory_order_release);
+    return found_.load(std::memory_order_relaxed);
+}
+
 void *reference_loaded(const std::string &path) { return dlopen(path.c_str(), RTLD_LAZY | RTLD_LOCAL | RTLD_NOLOAD); }
 
 } // namespace sdma::gpu

@@ -2,6 +2,7 @@
 #include "attachments.hpp"
 
 #include "../base/base.hpp"
+#include "../base/phase.hpp"
 
 namespace sdma::memory {
 
@@ -69,6 +70,7 @@ sdma_reason_t Attachments::acquire(gpu::Runtime &runtime, const std::shared_ptr<
             static_cast<unsigned long long>(process->identity().pid), static_cast<unsigned long long>(id));
         return SDMA_REASON_attach_failed;
     }
+    Timed timed(Phase::attachments);
     make_room(runtime, source.bytes);
     void *mapped = nullptr;
     gpu::Status status = gpu::Status::ok;
@@ -77,8 +79,11 @@ sdma_reason_t Attachments::acquire(gpu::Runtime &runtime, const std::shared_ptr<
     else
         status = runtime.attach(device, source.handle, source.bytes, mapped);
     if (status != gpu::Status::ok || !mapped) {
-        log(0, "mapping %llu bytes of process %llu: %s", static_cast<unsigned long long>(source.bytes),
-            static_cast<unsigned long long>(process->identity().pid), gpu::to_string(status));
+        // Operations try again; what does not change is said once.
+        const uint64_t pid = process->identity().pid;
+        log(reported_.emplace(pid, status).second ? 0 : 2, "mapping %llu bytes of process %llu: %s",
+            static_cast<unsigned long long>(source.bytes), static_cast<unsigned long long>(pid),
+            gpu::to_string(status));
         return status == gpu::Status::no_memory ? SDMA_REASON_no_memory : SDMA_REASON_attach_failed;
     }
     seen_retired_.try_emplace(process.get(), retired);

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <tuple>
 
 #include "process.hpp"
@@ -66,7 +67,8 @@ private:
     std::map<const Peer_process *, uint64_t> seen_retired_; // per process with entries in map_
     std::atomic<size_t> mapped_entries_{0};
     size_t mapped_bytes_ = 0;
-    size_t retired_entries_ = 0; // marked, not yet detached
+    size_t retired_entries_ = 0;                          // marked, not yet detached
+    std::set<std::pair<uint64_t, gpu::Status>> reported_; // failures that were logged, by pid
     uint64_t clock_ = 0;
     std::atomic<uint64_t> pressure_{0};
 };

@@ -2,6 +2,7 @@
 #include "memory.hpp"
 
 #include "../base/base.hpp"
+#include "../base/phase.hpp"
 
 namespace sdma::memory {
 
@@ -44,6 +45,7 @@ gpu::Runtime *Memory::runtime(sdma_reason_t &reason) {
         return opened;
     std::lock_guard lock(mutex_);
     if (!runtime_) {
+        Timed timed(Phase::runtime);
         runtime_ = source_.open(reason);
         if (!runtime_)
             return nullptr;

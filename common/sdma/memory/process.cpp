@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "../base/base.hpp"
+#include "../base/phase.hpp"
 
 namespace sdma::memory {
 
@@ -63,13 +64,16 @@ sdma_reason_t Registry::acquire(gpu::Runtime &runtime, const gpu::Range &range, 
             retire_locked(found->second); // freed and allocated again without the hook
         }
     }
+    Timed timed(Phase::exports);
     Exported exported;
     exported.generation = range.generation;
     exported.bytes = range.bytes;
     exported.pci = runtime.devices()[static_cast<size_t>(range.device)].pci;
     gpu::Status status = runtime.export_memory(range.base, range.bytes, exported.handle);
     if (status != gpu::Status::ok) {
-        log(0, "export of %zu bytes at %p: %s", range.bytes, range.base, gpu::to_string(status));
+        std::lock_guard lock(mutex_);
+        log(reported_.insert(status).second ? 0 : 2, "export of %zu bytes at %p: %s", range.bytes, range.base,
+            gpu::to_string(status));
         return status == gpu::Status::unsupported ? SDMA_REASON_memory_kind : SDMA_REASON_export_failed;
     }
     return insert(exported, static_cast<char *>(range.base), registration);

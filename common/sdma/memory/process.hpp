@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <vector>
 
 #include "../gpu/gpu.hpp"
@@ -94,8 +95,9 @@ private:
     Process_table &table_;
     std::vector<Own> own_;
     std::map<const void *, uint32_t> by_base_;
-    uint32_t used_entries_ = 0; // entries beyond were never used
-    uint64_t uses_ = 0;         // one per entry written: makes ids unique
+    std::set<gpu::Status> reported_; // failures of exports that were logged
+    uint32_t used_entries_ = 0;      // entries beyond were never used
+    uint64_t uses_ = 0;              // one per entry written: makes ids unique
     uint64_t clock_ = 0;
 };
 

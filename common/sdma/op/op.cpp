@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "op.hpp"
 
+#include <utility>
+
 #include "../base/base.hpp"
+#include "../base/phase.hpp"
 
 namespace sdma::op {
 
@@ -17,6 +20,9 @@ Op::Op(Context &context, team::Team &team, const sdma_desc_t &desc)
     shape.size = team.size();
     shape.in_place = desc.in_place != 0;
     call_.refused = examine(context, team, desc, call_);
+    // What may be lacking is taken before the others count on us.
+    if (call_.refused == SDMA_REASON_none && !(record_ = context.take_record(Transfer::record_bytes(team.size()))))
+        call_.refused = SDMA_REASON_no_memory;
     team.start(call_);
 }
 
@@ -39,7 +45,7 @@ sdma_status_t Op::test() {
         break;
     case team::Call::Stage::agreed:
         if (!transfer_)
-            transfer_.emplace(context_, team_, call_, source_, destination_);
+            transfer_.emplace(context_, team_, call_, source_, destination_, std::exchange(record_, nullptr));
         if (sdma_status_t status = transfer_->test(); status != SDMA_PENDING)
             settle(status, transfer_->reason());
         break;
@@ -53,11 +59,15 @@ void Op::settle(sdma_status_t status, sdma_reason_t reason) {
     status_ = status;
     reason_ = reason;
     transfer_.reset();
+    if (record_)
+        context_.give_record(std::exchange(record_, nullptr), Transfer::record_bytes(team_.size()));
     team_.finish(call_);
-    if (status == SDMA_OK)
+    if (status == SDMA_OK) {
         count(Counter::served);
-    else if (status == SDMA_DECLINED)
+        report_setup(team_.rank());
+    } else if (status == SDMA_DECLINED) {
         count_declined(reason);
+    }
 }
 
 // ---- eligibility ---------------------------------------------------------------------------------
@@ -123,6 +133,9 @@ sdma_reason_t examine(Context &context, team::Team &team, const sdma_desc_t &des
     call.device = destination.device >= 0 ? destination.device : source.device;
     if (call.device >= 0 && !context.has_kernels(runtime->devices()[static_cast<size_t>(call.device)].target))
         return SDMA_REASON_no_kernel;
+    if (call.device >= 0)
+        if (const gpu::Status status = runtime->prepare(call.device); status != gpu::Status::ok)
+            return status == gpu::Status::no_memory ? SDMA_REASON_no_memory : SDMA_REASON_no_kernel;
     if ((reason = team.pin(*runtime)) != SDMA_REASON_none)
         return reason;
     if (recv_end > 0) {

@@ -27,6 +27,7 @@ private:
     team::Call call_;
     const char *source_ = nullptr;
     char *destination_ = nullptr;
+    std::byte *record_ = nullptr; // until the transfer has it
     std::optional<Transfer> transfer_;
     sdma_status_t status_ = SDMA_PENDING;
     sdma_reason_t reason_ = SDMA_REASON_none;

@@ -17,11 +17,17 @@ uint64_t load_acquire(const uint64_t &word) { return __atomic_load_n(&word, __AT
 
 } // namespace
 
-Transfer::Transfer(Context &context, team::Team &team, team::Call &call, const char *source, char *destination)
+Transfer::Transfer(Context &context, team::Team &team, team::Call &call, const char *source, char *destination,
+                   std::byte *record)
     : context_(context), team_(team), call_(call), source_(source), destination_(destination),
-      runtime_(*context.memory().open_runtime()) {}
+      runtime_(*context.memory().open_runtime()), record_(record), record_bytes_(record_bytes(team.size())) {}
+
+// Few sizes, so that the pool stays small.
+size_t Transfer::record_bytes(size_t ranks) { return (plan::record_bytes(ranks, ranks) + 1023) & ~size_t{1023}; }
 
 Transfer::~Transfer() {
+    if (!work_)
+        give_back(); // nothing was built in it
     for (uint32_t p = 0; p < uses_counted_; p++)
         if (memory::Attachment *attachment = call_.targets[p].attachment)
             context_.memory().attachments().unuse(*attachment);
@@ -162,9 +168,6 @@ void Transfer::raise_by_cpu(uint32_t peer) {
 bool Transfer::build_record() {
     if (peers_.empty())
         return true;
-    // Few sizes of records, so that the pool stays small.
-    record_bytes_ = (plan::record_bytes(queues_.size(), peers_.size()) + 1023) & ~size_t{1023};
-    record_ = context_.take_record(record_bytes_);
     std::vector<uint64_t> rings;
     rings.reserve(queues_.size());
     for (engine::Queue *queue : queues_)
@@ -180,11 +183,10 @@ bool Transfer::build_record() {
     operation.kernel_signals = kernel_signals_;
     operation.rings = rings;
     operation.peers = peers_;
-    if (record_)
-        work_ = plan::build(operation, {record_, record_bytes_});
+    work_ = plan::build(operation, {record_, record_bytes_});
     if (!work_) {
-        log(0, "rank %u: no work record of %zu bytes for operation %llu", team_.rank(), record_bytes_,
-            static_cast<unsigned long long>(call_.sequence));
+        log(0, "rank %u: operation %llu does not fit a work record of %zu bytes", team_.rank(),
+            static_cast<unsigned long long>(call_.sequence), record_bytes_);
         team_.set_fault(SDMA_REASON_no_memory);
         fail(SDMA_REASON_no_memory);
         return false;

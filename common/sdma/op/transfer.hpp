@@ -21,10 +21,15 @@ namespace sdma::op {
 class Transfer {
 public:
     // `source` and `destination`: what the offsets of the call's shape count from. All outlive this.
-    Transfer(Context &context, team::Team &team, team::Call &call, const char *source, char *destination);
+    // `record`: of record_bytes(), from the context's pool, which gets it back from here.
+    Transfer(Context &context, team::Team &team, team::Call &call, const char *source, char *destination,
+             std::byte *record);
     ~Transfer();
     Transfer(const Transfer &) = delete;
     Transfer &operator=(const Transfer &) = delete;
+
+    // Enough for any operation among so many ranks.
+    static size_t record_bytes(size_t ranks);
 
     // OK, PENDING or ERROR; never waits.
     sdma_status_t test();

@@ -4,6 +4,7 @@
 #include "team.hpp"
 
 #include "../base/base.hpp"
+#include "../base/phase.hpp"
 
 namespace sdma::team {
 
@@ -96,6 +97,7 @@ bool Team::announce(bool with_segments) {
 bool Team::create_segments() {
     if (!ranks_.empty())
         return true; // made for the first exchange
+    Timed timed(Phase::segments);
     if (!memory_.create())
         return false;
     ranks_.resize(layout_.size);
@@ -147,6 +149,7 @@ void Team::read_announcements() {
 }
 
 sdma_reason_t Team::attach_peers() {
+    Timed timed(Phase::segments);
     for (uint32_t p = 0; p < layout_.size; p++) {
         const Announcement &peer = all_[p];
         if (peer.refused != SDMA_REASON_none)
@@ -211,6 +214,7 @@ void Team::turn_off(sdma_reason_t reason) {
 sdma_reason_t Team::pin(gpu::Runtime &runtime) {
     if (pinned_by_)
         return SDMA_REASON_none;
+    Timed timed(Phase::pinning);
     for (Rank &rank : ranks_) {
         if (rank.pinned)
             continue;

@@ -210,7 +210,7 @@ private:
         if (packet.grid_size_y != 1 || packet.grid_size_z != 1)
             return give_up("kernel " + kernel.name + ": twins have one dimension");
         maybe_die();
-        run_twin(twin, packet.kernarg_address, packet.grid_size_x, packet.workgroup_size_x, chaos_,
+        run_twin(queue_.gpu, twin, packet.kernarg_address, packet.grid_size_x, packet.workgroup_size_x, chaos_,
                  [this] { return bell_.stopped(); });
         return "";
     }

@@ -58,8 +58,8 @@ struct Fiber {
 
 class Runner {
 public:
-    Runner(Twin twin, const void *kernarg, uint64_t grid, uint32_t workgroup, Chaos &chaos)
-        : twin_(twin), kernarg_(kernarg), grid_(grid), workgroup_(workgroup), chaos_(chaos) {
+    Runner(unsigned gpu, Twin twin, const void *kernarg, uint64_t grid, uint32_t workgroup, Chaos &chaos)
+        : gpu_(gpu), twin_(twin), kernarg_(kernarg), grid_(grid), workgroup_(workgroup), chaos_(chaos) {
         constexpr uint64_t shuffled = 1 << 16;
         if (!chaos_.on() || grid > shuffled)
             return;
@@ -89,6 +89,7 @@ public:
     }
 
 private:
+    unsigned gpu_;
     Twin twin_;
     const void *kernarg_;
     uint64_t grid_;
@@ -189,6 +190,9 @@ private:
         position.lane = static_cast<uint32_t>(lane % workgroup_);
         position.lanes = static_cast<uint32_t>(std::min<uint64_t>(workgroup_, grid_ - lane + position.lane));
         position.context = &fiber;
+        position.reaches = [](void *context, uint64_t doorbell) -> int {
+            return accessible(static_cast<Fiber *>(context)->runner->gpu_, doorbell, sizeof(uint64_t));
+        };
         position.yield = [](void *context) {
             auto &yielding = *static_cast<Fiber *>(context);
             yielding.runner->suspend(yielding);
@@ -225,9 +229,9 @@ Twin find_twin(const std::string &name) {
     return reinterpret_cast<Twin>(dlsym(RTLD_DEFAULT, ("sdma_twin_" + name).c_str()));
 }
 
-bool run_twin(Twin twin, const void *kernarg, uint64_t grid, uint32_t workgroup, Chaos &chaos,
+bool run_twin(unsigned gpu, Twin twin, const void *kernarg, uint64_t grid, uint32_t workgroup, Chaos &chaos,
               const std::function<bool()> &stopped) {
-    return Runner(twin, kernarg, grid, workgroup, chaos).run(stopped);
+    return Runner(gpu, twin, kernarg, grid, workgroup, chaos).run(stopped);
 }
 
 } // namespace simnode

@@ -18,8 +18,9 @@ using Twin = void (*)(const void *kernarg);
 // that the program exports (for kernels of tests). nullptr if there is none.
 Twin find_twin(const std::string &name);
 
+// On `gpu`: a doorbell that is not mapped to it cannot be rung.
 // False if `stopped` became true first: the lanes were dropped where they stood.
-bool run_twin(Twin twin, const void *kernarg, uint64_t grid, uint32_t workgroup, Chaos &chaos,
+bool run_twin(unsigned gpu, Twin twin, const void *kernarg, uint64_t grid, uint32_t workgroup, Chaos &chaos,
               const std::function<bool()> &stopped);
 
 } // namespace simnode

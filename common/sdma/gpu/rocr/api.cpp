@@ -35,18 +35,8 @@ bool started(const rocr::Api &api) {
 } // namespace
 
 bool platform_loaded() {
-    // Asked at every call of a host-only job: search only when something was loaded since.
-    static std::atomic<bool> found{false};
-    static std::atomic<uint64_t> searched{0};
-    if (found.load(std::memory_order_relaxed))
-        return true;
-    const uint64_t now = load_count();
-    if (searched.load(std::memory_order_relaxed) == now)
-        return false;
-    const bool loaded = !loaded_objects(library_prefix).empty();
-    found.store(loaded, std::memory_order_relaxed);
-    searched.store(now, std::memory_order_relaxed);
-    return loaded;
+    static constinit Seen_loaded seen{library_prefix};
+    return seen();
 }
 
 const char *rocr::Api::text(hsa_status_t status) const {

@@ -6,6 +6,7 @@
 
 #include "../../../../kernels/bundle.h"
 #include "../../base/base.hpp"
+#include "../../base/phase.hpp"
 
 namespace sdma::gpu::rocr {
 
@@ -54,22 +55,33 @@ Launcher::~Launcher() {
         api.hsa_amd_memory_pool_free(arguments_);
 }
 
-Status Launcher::launch(int device, Kernel kernel, uint32_t workgroups, const void *argument, Launch &launch) {
-    launch = 0;
-    if (device < 0 || static_cast<size_t>(device) >= queues_.size() || workgroups == 0)
-        return Status::invalid;
-    const Shape &shape = shapes[static_cast<size_t>(kernel)];
-    Device_queue &own = *queues_[device];
-
+Status Launcher::prepare(int device) {
     std::lock_guard lock(mutex_);
+    return ready(device);
+}
+
+Status Launcher::ready(int device) {
+    if (device < 0 || static_cast<size_t>(device) >= queues_.size())
+        return Status::invalid;
+    Device_queue &own = *queues_[device];
     if (own.state == State::unopened) {
         own.why = open(own, device);
         own.state = own.why == Status::ok ? State::ready : State::unusable;
     }
     if (own.state == State::unusable)
         return own.why;
-    if (own.broken.load(std::memory_order_relaxed))
-        return Status::failed;
+    return own.broken.load(std::memory_order_relaxed) ? Status::failed : Status::ok;
+}
+
+Status Launcher::launch(int device, Kernel kernel, uint32_t workgroups, const void *argument, Launch &launch) {
+    launch = 0;
+    if (workgroups == 0)
+        return Status::invalid;
+    std::lock_guard lock(mutex_);
+    if (const Status status = ready(device); status != Status::ok)
+        return status;
+    const Shape &shape = shapes[static_cast<size_t>(kernel)];
+    Device_queue &own = *queues_[device];
     const Entry &entry = own.kernels[static_cast<size_t>(kernel)];
     if (!entry.object)
         return Status::unsupported;
@@ -135,6 +147,7 @@ void Launcher::queue_error(hsa_status_t status, hsa_queue_t *, void *device_queu
 }
 
 Status Launcher::open(Device_queue &own, int device) {
+    Timed timed(Phase::kernels);
     own.system = &system_;
     own.device = device;
     if (!create_slots())

@@ -15,13 +15,15 @@
 namespace sdma::gpu::rocr {
 
 // One small queue per device, created with the first launch on it, one more for the resident kernel,
-// which would hold up the others, and a fixed number of launch slots (completion signal + kernel arguments).
-// Thread-safe; nothing waits for the GPU.
+// which would hold up the others, and a fixed number of launch slots (completion signal + kernel
+// arguments). Thread-safe; nothing waits for the GPU.
 class Launcher {
 public:
     explicit Launcher(const System &system);
     ~Launcher();
 
+    // Make the device's queue now. What failed once is not tried again.
+    Status prepare(int device);
     Status launch(int device, Kernel kernel, uint32_t workgroups, const void *argument, Launch &launch);
     Status finished(Launch launch);
     void release(Launch launch);
@@ -52,6 +54,7 @@ private:
     };
 
     static void queue_error(hsa_status_t status, hsa_queue_t *queue, void *device_queue);
+    Status ready(int device);
     Status open(Device_queue &own, int device);
     Status open_queue(Device_queue &own, hsa_queue_t *&queue);
     Status load_code(Device_queue &own, int device);

@@ -48,6 +48,7 @@ public:
     void *allocate_device(int device, size_t bytes) override;
     void free_device(void *address) override;
 
+    Status prepare(int device) override { return launcher_->prepare(device); }
     Status launch(int device, Kernel kernel, uint32_t workgroups, const void *argument, Launch &launch) override {
         return launcher_->launch(device, kernel, workgroups, argument, launch);
     }

@@ -292,7 +292,7 @@ protected:
 };
 
 TEST_P(Twins, EveryLaneOnce) {
-    EXPECT_TRUE(run_twin(note_lane, &kernarg, 64 * 100 + 5, 64, chaos, [] { return false; }));
+    EXPECT_TRUE(run_twin(0, note_lane, &kernarg, 64 * 100 + 5, 64, chaos, [] { return false; }));
     EXPECT_EQ(arguments.workgroups, 101u);
     ASSERT_EQ(arguments.lanes.size(), 6405u);
     uint32_t expected = 0;
@@ -302,7 +302,7 @@ TEST_P(Twins, EveryLaneOnce) {
 }
 
 TEST_P(Twins, LanesWaitForEachOther) {
-    EXPECT_TRUE(run_twin(meet, &kernarg, 64 * 8, 64, chaos, [] { return false; }));
+    EXPECT_TRUE(run_twin(0, meet, &kernarg, 64 * 8, 64, chaos, [] { return false; }));
     EXPECT_TRUE(arguments.met);
     EXPECT_EQ(std::set<uint32_t>(arguments.order.begin(), arguments.order.end()).size(), 512u);
 }
@@ -312,13 +312,13 @@ TEST_P(Twins, WaitsForAnotherThread) {
         usleep(5000);
         __atomic_store_n(&arguments.release, 1u, __ATOMIC_RELEASE);
     });
-    EXPECT_TRUE(run_twin(wait_for_release, &kernarg, 64, 64, chaos, [] { return false; }));
+    EXPECT_TRUE(run_twin(0, wait_for_release, &kernarg, 64, 64, chaos, [] { return false; }));
     other.join();
 }
 
 TEST_P(Twins, CanBeStopped) {
     int turns = 0;
-    EXPECT_FALSE(run_twin(wait_for_release, &kernarg, 64, 64, chaos, [&] { return ++turns > 10; }));
+    EXPECT_FALSE(run_twin(0, wait_for_release, &kernarg, 64, 64, chaos, [&] { return ++turns > 10; }));
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, Twins, testing::Values(0, 1, 2, 3));
