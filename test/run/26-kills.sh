@@ -57,7 +57,6 @@ kills() {
 register ends/abort 60 abort_ends_all
 register ends/no-finalize 60 no_finalize
 register ends/no-finalize-code 60 no_finalize_code
-register ends/kills 120 kills 5 1
 if [ -n "$soak" ]; then
     register ends/kills-soak 14400 kills 1000 2
 fi
