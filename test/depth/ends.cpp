@@ -5,7 +5,7 @@
 //   mode=abort      rank 1 calls MPI_Abort with 7 while the others are in an operation
 //   mode=no-finalize   all ranks leave main with code=N, MPI_Finalize is never called
 //   mode=exec       a child runs another program in the middle: it inherits no descriptor of ours and all goes on
-//   mode=kill       operations until somebody kills a rank; says "running" once they are under way
+//   mode=kill       operations until somebody kills a rank; says "running" and the process ids once they are under way
 #include <dlfcn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -134,8 +134,15 @@ int main(int argc, char **argv) {
     } else if (mode == "no-finalize") {
         return static_cast<int>(job.number("code", 0));
     } else if (mode == "kill") {
+        const int own = getpid();
+        std::vector<int> all(static_cast<size_t>(job.size));
+        MPI_Gather(&own, 1, MPI_INT, all.data(), 1, MPI_INT, 0, MPI_COMM_WORLD);
         if (job.rank == 0) {
-            std::printf("running\n");
+            std::printf("running");
+            for (const int process : all) {
+                std::printf(" %d", process);
+            }
+            std::printf("\n");
             std::fflush(stdout);
         }
         for (;;) {

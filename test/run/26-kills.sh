@@ -34,16 +34,35 @@ abort_ends_all() { clean_end 7 bash -c 'ends_program mode=abort'; }
 no_finalize() { clean_end 1 bash -c 'ends_program mode=no-finalize'; }
 no_finalize_code() { clean_end 5 bash -c 'ends_program mode=no-finalize code=5'; }
 
-# One job, killed MILLISECONDS after its operations began; then no process of it is left either.
+# gone PID...: none of them runs. mpirun returns before the last ones have ended: they get ten seconds.
+gone() {
+    local pid tries
+    for pid in "$@"; do
+        for ((tries = 0; tries < 100; tries++)); do
+            [ -d "/proc/$pid" ] || continue 2
+            sleep 0.1
+        done
+        echo "still running: $pid"
+        return 1
+    done
+}
+
+# One job, of which a rank is killed MILLISECONDS after its operations began.
 killed_at() {
+    local list processes
+    list=$(mktemp)
     # shellcheck disable=SC2016
     clean_end 137 bash -c '
         ends_program mode=kill > >(
-            read -r _ # "running"
+            read -r _ processes # "running" and the ranks
+            echo "$processes" >"$3"
+            ranks=($processes)
             sleep "$(printf "%d.%03d" $(($1 / 1000)) $(($1 % 1000)))"
-            mapfile -t ranks < <(pgrep -x ends -s 0)
             kill -9 "${ranks[$2 % ${#ranks[@]}]}"
-        )' - "$1" "$2"
+        )' - "$1" "$2" "$list" || return
+    read -r -a processes <"$list"
+    rm "$list"
+    [ ${#processes[@]} = 3 ] && gone "${processes[@]}"
 }
 
 kills() {
@@ -57,6 +76,7 @@ kills() {
 register ends/abort 60 abort_ends_all
 register ends/no-finalize 60 no_finalize
 register ends/no-finalize-code 60 no_finalize_code
+register ends/kills 240 kills 5 1
 if [ -n "$soak" ]; then
     register ends/kills-soak 14400 kills 1000 2
 fi
