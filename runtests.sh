@@ -55,6 +55,9 @@ run_one() {
     ${commands[$1]}
 }
 
+# Also where only what was printed is left of a run, it must say why a test failed.
+show_end_of() { tail -n 12 "$1" | cut -c 1-300 | sed 's/^/    | /'; }
+
 # Runs NAME and prints its line.
 report() {
     local name=$1 log start=$EPOCHREALTIME status
@@ -76,10 +79,12 @@ report() {
     124 | 137)
         failed=$((failed + 1))
         echo "FAIL $name: over its limit of ${limits[$name]} s (log: ${log#"$PWD"/})"
+        show_end_of "$log"
         ;;
     *)
         failed=$((failed + 1))
         echo "FAIL $name ($seconds s) (log: ${log#"$PWD"/})"
+        show_end_of "$log"
         ;;
     esac
 }

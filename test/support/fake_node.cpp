@@ -5,6 +5,7 @@
 #include <cstring>
 #include <stdexcept>
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -51,9 +52,17 @@ void run_copy_kernel(const struct sdma_work *work) {
 
 } // namespace
 
-Node::~Node() {
-    for (auto &[id, allocation] : allocations)
-        close(allocation.fd);
+Node::Node() : file(memfd_create("fake-gpu-memory", MFD_CLOEXEC)) {
+    if (file < 0)
+        throw std::runtime_error("no memory");
+}
+
+Node::~Node() { close(file); }
+
+void Node::give_back(const Allocation &allocation) {
+    if (allocation.freed && allocation.mappings == 0)
+        fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, allocation.offset,
+                  static_cast<off_t>(pages(allocation.bytes)));
 }
 
 size_t Node::charged() {
@@ -142,28 +151,34 @@ Runtime::~Runtime() {
 // ---- memory --------------------------------------------------------------------------------------
 
 char *Runtime::allocate(int device, size_t bytes, void *at, gpu::Memory_kind kind) {
-    const int fd = memfd_create("fake-gpu-memory", MFD_CLOEXEC);
-    if (fd < 0 || ftruncate(fd, static_cast<off_t>(pages(bytes))) != 0)
-        throw std::runtime_error("no memory");
-    void *base = mmap(at, pages(bytes), PROT_READ | PROT_WRITE, MAP_SHARED | (at ? MAP_FIXED_NOREPLACE : 0), fd, 0);
-    if (base == MAP_FAILED)
-        throw std::runtime_error("the address is in use");
     std::scoped_lock lock(mutex_, node_.mutex);
+    const off_t offset = node_.end;
+    node_.end += static_cast<off_t>(pages(bytes));
+    if (ftruncate(node_.file, node_.end) != 0)
+        throw std::runtime_error("no memory");
+    void *base = mmap(at, pages(bytes), PROT_READ | PROT_WRITE, MAP_SHARED | (at ? MAP_FIXED : 0), node_.file, offset);
+    if (base == MAP_FAILED)
+        throw std::runtime_error("no addresses");
     const uint32_t id = node_.next++;
-    node_.allocations[id] = {fd, bytes, false, 0};
+    node_.allocations[id] = {offset, bytes, false, 0};
     own_[static_cast<char *>(base)] = {id, bytes, pages(bytes), device, ++node_.generation, kind};
     return static_cast<char *>(base);
 }
 
-void Runtime::free(void *base) {
+void Runtime::free(void *base, bool keep_address) {
     std::function<void(void *, uint64_t)> hook;
     uint64_t generation;
     {
         std::scoped_lock lock(mutex_, node_.mutex);
         auto own = own_.find(static_cast<char *>(base));
         generation = own->second.generation;
-        node_.allocations[own->second.id].freed = true;
-        munmap(base, own->second.mapped_bytes);
+        auto &allocation = node_.allocations[own->second.id];
+        allocation.freed = true;
+        node_.give_back(allocation);
+        if (keep_address)
+            mmap(base, own->second.mapped_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+        else
+            munmap(base, own->second.mapped_bytes);
         own_.erase(own);
         hook = hook_;
     }
@@ -200,7 +215,7 @@ Status Runtime::attach(int device, const gpu::Handle &handle, size_t bytes, void
     if (device < 0 || handle.words[0] != handle_magic || found == node_.allocations.end() || found->second.freed ||
         found->second.bytes != bytes)
         return Status::invalid;
-    mapped = mmap(nullptr, pages(bytes), PROT_READ | PROT_WRITE, MAP_SHARED, found->second.fd, 0);
+    mapped = mmap(nullptr, pages(bytes), PROT_READ | PROT_WRITE, MAP_SHARED, node_.file, found->second.offset);
     if (mapped == MAP_FAILED)
         return Status::no_memory;
     found->second.mappings++;
@@ -213,7 +228,9 @@ void Runtime::detach(void *mapped) {
     std::scoped_lock lock(mutex_, node_.mutex);
     auto found = mapped_.find(static_cast<char *>(mapped));
     munmap(mapped, found->second.bytes);
-    node_.allocations[found->second.id].mappings--;
+    auto &allocation = node_.allocations[found->second.id];
+    allocation.mappings--;
+    node_.give_back(allocation);
     node_.attached--;
     mapped_.erase(found);
 }

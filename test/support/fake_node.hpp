@@ -7,6 +7,8 @@
 // thread of its own.
 #pragma once
 
+#include <sys/types.h>
+
 #include <atomic>
 #include <condition_variable>
 #include <deque>
@@ -40,19 +42,23 @@ struct Faults {
 // What all Runtimes of the node share.
 struct Node {
     struct Allocation {
-        int fd = -1;
+        off_t offset = 0; // in `file`: one descriptor, however many allocations
         size_t bytes = 0;
         bool freed = false;
         int mappings = 0; // by peers
     };
     std::mutex mutex;
+    int file;
+    off_t end = 0;
     std::map<uint32_t, Allocation> allocations;
     uint32_t next = 1;
     std::atomic<int> attached{0}; // live attachments
     std::atomic<uint64_t> generation{0};
 
+    Node();
     ~Node();
-    size_t charged(); // bytes that exist, freed but mapped ones included
+    void give_back(const Allocation &allocation); // to the system, once nobody has it
+    size_t charged();                             // bytes that exist, freed but mapped ones included
 };
 
 class Runtime final : public sdma::gpu::Runtime {
@@ -62,11 +68,11 @@ public:
     ~Runtime() override;
     bool step(); // true while there was something to do
 
-    // The application's side. `at`: a fixed address, to get one again. The last `tail` bytes of the
-    // last page are outside.
+    // The application's side. `at`: an address that a free kept, to get one again: ranks are threads,
+    // and any of them may get an address that is free.
     char *allocate(int device, size_t bytes, void *at = nullptr,
                    sdma::gpu::Memory_kind kind = sdma::gpu::Memory_kind::device);
-    void free(void *base);
+    void free(void *base, bool keep_address = false);
     Faults faults;
     std::atomic<uint64_t> launched{0};
     std::atomic<uint64_t> resided{0}; // records that resident kernels have issued

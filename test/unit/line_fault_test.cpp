@@ -203,7 +203,7 @@ TEST(Retired, memory_is_let_go_of_and_posts_decline) {
             place.barrier();
             if (rank.rank == 1) { // gone, and other memory at the same address
                 place.window.region.reset();
-                rank.gpu->free(place.window.base);
+                rank.gpu->free(place.window.base, true);
                 ASSERT_EQ(place.window.base, rank.gpu->allocate(0, 5000, place.window.base));
                 sdma_reason_t reason;
                 place.window.region = Region::make(*rank.context, place.window.base, 5000, true, reason);

@@ -3,7 +3,6 @@
 // Registrations and attachments: memory that comes and goes, is evicted, or is at the same address
 // again. A use after detach is a crash on the fake node, a stale mapping is wrong data.
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "common/sdma/memory/memory.hpp"
@@ -13,16 +12,6 @@ using namespace ranks;
 using sdma::params;
 
 namespace {
-
-class Allow_files { // an allocation of the fake node has one each
-public:
-    Allow_files() {
-        rlimit limit{};
-        getrlimit(RLIMIT_NOFILE, &limit);
-        limit.rlim_cur = limit.rlim_max;
-        setrlimit(RLIMIT_NOFILE, &limit);
-    }
-} allow_files;
 
 TEST(Attachments, freed_memory_is_let_go_of_at_the_next_progress) {
     World world(3);
@@ -83,7 +72,7 @@ TEST(Attachments, the_same_address_with_other_memory_behind_it) {
             for (uint64_t round = 0; round < 30; round++) {
                 EXPECT_EQ(SDMA_OK, checked_alltoall(rank, send, recv, 1000, round));
                 if (static_cast<int>(round % 4) <= rank.rank) {
-                    rank.gpu->free(recv);
+                    rank.gpu->free(recv, true);
                     ASSERT_EQ(recv, rank.gpu->allocate(0, other_size ? 3000 + round : 3000, recv));
                 }
             }
