@@ -5,6 +5,7 @@
 //   max=BYTES       largest block (default 16 MiB)
 //   memory=device   or host: what "eligible" buffers are made of
 //   expect=served   or declined (nothing can be served in this job), or any
+//   stages=0        device buffers of declined operations are handed down as they are
 //   only=SECTION    one of: sizes slices mixed communicators zero types in_place
 #include "test/mpi/ledger.hpp"
 

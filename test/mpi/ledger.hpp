@@ -9,10 +9,11 @@ enum class Outcome { served, declined, any };
 
 class Ledger {
 public:
-    // `expect` is the option of that name: served, declined (nothing can be served in this job) or any.
+    // Options: expect=served, declined (nothing can be served in this job) or any; stages=0 where device buffers of
+    // declined operations are handed down as they are.
     explicit Ledger(Job &job)
         : job_(job), expect_(job.option("expect", "served")), alltoall_max_("coll_sdma_loadstore_max_alltoall"),
-          allgather_max_("coll_sdma_loadstore_max_allgather") {}
+          allgather_max_("coll_sdma_loadstore_max_allgather"), stages_(job.number("stages", 1) != 0) {}
 
     // What becomes of an operation whose buffers are all device memory and that has a served form.
     Outcome eligible() const {
@@ -39,10 +40,10 @@ public:
             expect("bytes_loadstore", after.loadstore - before.loadstore, sdma ? 0 : peers, block);
             expect("staged", after.staged - before.staged, 0, block);
         } else if (outcome == Outcome::declined && size > 1) {
-            const bool device = on_device(send) || on_device(recv);
+            const bool staged = stages_ && (on_device(send) || on_device(recv));
             expect("served", after.served - before.served, 0, block);
             expect("bytes_sdma", after.sdma - before.sdma, 0, block);
-            expect("staged", after.staged - before.staged, device ? 1 : 0, block);
+            expect("staged", after.staged - before.staged, staged ? 1 : 0, block);
         }
         return code;
     }
@@ -69,5 +70,6 @@ private:
     Job &job_;
     std::string expect_;
     Control<size_t> alltoall_max_, allgather_max_;
+    bool stages_;
     uint64_t iteration_ = 0;
 };

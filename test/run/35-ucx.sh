@@ -8,9 +8,9 @@ ucx_below() {
     local ranks=$1
     shift
     [ -n "$(find /usr/lib -name 'libuct_rocm.so.0')" ] || skip "this release's UCX has no ROCm transports"
-    expect 'rocm_ipc' sdma_simnode --gpus "$ranks" -- mpirun --mca coll sdma -np "$ranks" \
+    expect 'zero-copy read from remote .*rocm_ipc' sdma_simnode --gpus "$ranks" -- mpirun --mca coll sdma -np "$ranks" \
         --mca pml ucx --mca osc ucx --mca opal_common_ucx_tls any --mca opal_common_ucx_devices any \
-        --mca coll_sdma_stage never -x UCX_LOG_LEVEL=info "$@"
+        --mca coll_sdma_stage never -x UCX_LOG_LEVEL=info -x UCX_PROTO_INFO=y "$@" stages=0
 }
 
 # Declined operations are UCX's, and served ones do not disturb it.

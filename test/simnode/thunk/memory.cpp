@@ -37,8 +37,8 @@ Block *find(uint64_t address, bool inside) {
             return &block;
     }
     if (!inside) {
-        auto end = tables.registered.upper_bound(address);
-        return end != tables.registered.begin() && std::prev(end)->first == address ? &std::prev(end)->second : nullptr;
+        const auto [first, end] = tables.registered.equal_range(address);
+        return first != end && std::next(first) == end ? &first->second : nullptr;
     }
     for (auto &[base, block] : tables.registered)
         if (block.on_cpu(address) || block.on_gpu(address))
@@ -159,10 +159,9 @@ void remove_block(uint64_t base) {
             tables.memory.erase(own);
             // Under the lock: the range may be allocated again as soon as it is unmapped.
             munmap(reinterpret_cast<void *>(block.base), block.bytes);
-        } else if (const auto end = tables.registered.upper_bound(base);
-                   end != tables.registered.begin() && std::prev(end)->first == base) {
-            block = std::move(std::prev(end)->second);
-            tables.registered.erase(std::prev(end));
+        } else if (const auto range = tables.registered.find(base); range != tables.registered.end()) {
+            block = std::move(range->second);
+            tables.registered.erase(range);
             tables.reserved -= block.reserved;
             if (block.alias)
                 munmap(reinterpret_cast<void *>(block.alias & ~(page - 1)), spanned_pages(block.base, block.bytes));

@@ -64,8 +64,8 @@ void *make_internal(size_t bytes, uint32_t mapped);
 void add_block(Block block);
 
 // Run `use` on the block that starts at, or (with `inside`) contains, the address (the CPU's, or a
-// GPU's of a registered range) under the table's lock. False if there is none. Of several registered ranges the one
-// registered last is meant.
+// GPU's of a registered range) under the table's lock. False if there is none. As with the thunk (its fmm.c),
+// a start alone means no registered range if several start there.
 bool with_block(uint64_t address, bool inside, const std::function<void(Block &)> &use);
 
 // The same for the registered range of exactly this start and size.

@@ -238,12 +238,13 @@ HSAKMT_STATUS hsaKmtMapMemoryToGPUNodes(void *pointer, HSAuint64 bytes, HSAuint6
 }
 
 HSAKMT_STATUS hsaKmtUnmapMemoryToGPU(void *pointer) {
-    const bool known = with_block(address_of(pointer), true, [&](Block &block) {
-        const bool whole = block.base == address_of(pointer);
-        const bool last = block.mappings == 0 || --block.mappings == 0;
-        if (whole && last)
-            set_mapped(block, 0);
-    });
+    const bool known = with_block(address_of(pointer), false,
+                                  [&](Block &block) {
+                                      if (block.mappings == 0 || --block.mappings == 0)
+                                          set_mapped(block, 0);
+                                  }) ||
+                       // Part of our own memory: nothing is to be undone.
+                       with_block(address_of(pointer), true, [](Block &) {});
     return known ? HSAKMT_STATUS_SUCCESS : HSAKMT_STATUS_INVALID_PARAMETER;
 }
 
