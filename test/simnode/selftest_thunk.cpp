@@ -136,18 +136,30 @@ void test_registration() {
     }
     HsaPointerInfo info;
     // A part of it once more, and the whole twice.
-    CHECK(hsaKmtRegisterMemoryWithFlags(segment, 4096, flags) == HSAKMT_STATUS_SUCCESS);
-    CHECK(hsaKmtMapMemoryToGPU(segment, 4096, &alternate) == HSAKMT_STATUS_SUCCESS);
-    CHECK(hsaKmtUnmapMemoryToGPU(segment) == HSAKMT_STATUS_SUCCESS);
-    CHECK(hsaKmtDeregisterMemory(segment) == HSAKMT_STATUS_SUCCESS);
+    void *part = static_cast<char *>(segment) + 4096;
+    CHECK(hsaKmtRegisterMemoryWithFlags(part, 4096, flags) == HSAKMT_STATUS_SUCCESS);
+    CHECK(hsaKmtMapMemoryToGPU(part, 4096, &alternate) == HSAKMT_STATUS_SUCCESS);
+    CHECK(hsaKmtUnmapMemoryToGPU(part) == HSAKMT_STATUS_SUCCESS);
+    CHECK(hsaKmtDeregisterMemory(part) == HSAKMT_STATUS_SUCCESS);
     CHECK(hsaKmtRegisterMemoryWithFlags(segment, bytes, flags) == HSAKMT_STATUS_SUCCESS);
     CHECK(hsaKmtDeregisterMemory(segment) == HSAKMT_STATUS_SUCCESS);
     CHECK(hsaKmtQueryPointerInfo(segment, &info) == HSAKMT_STATUS_SUCCESS && info.SizeInBytes == bytes);
     CHECK(hsaKmtUnmapMemoryToGPU(segment) == HSAKMT_STATUS_SUCCESS);
     CHECK(hsaKmtDeregisterMemory(segment) == HSAKMT_STATUS_SUCCESS);
     CHECK(hsaKmtDeregisterMemory(segment) == HSAKMT_STATUS_MEMORY_NOT_REGISTERED);
+    // Two ranges from one start: an address alone does not say which, and neither is given up.
+    HSAuint64 longer;
+    CHECK(hsaKmtRegisterMemoryWithFlags(segment, 4096, flags) == HSAKMT_STATUS_SUCCESS);
+    CHECK(hsaKmtMapMemoryToGPU(segment, 4096, &alternate) == HSAKMT_STATUS_SUCCESS);
+    CHECK(hsaKmtRegisterMemoryWithFlags(segment, bytes, flags) == HSAKMT_STATUS_SUCCESS);
+    CHECK(hsaKmtMapMemoryToGPU(segment, bytes, &longer) == HSAKMT_STATUS_SUCCESS);
+    CHECK(alternate != longer);
+    CHECK(hsaKmtDeregisterMemory(segment) == HSAKMT_STATUS_MEMORY_NOT_REGISTERED);
+    for (const HSAuint64 address : {alternate, longer})
+        CHECK(hsaKmtQueryPointerInfo(reinterpret_cast<void *>(address), &info) == HSAKMT_STATUS_SUCCESS &&
+              info.NMappedNodes == gpus);
     munmap(segment, bytes);
-    CHECK(hsaKmtRegisterMemoryWithFlags(segment, bytes, flags) != HSAKMT_STATUS_SUCCESS);
+    CHECK(hsaKmtRegisterMemoryWithFlags(segment, bytes / 2, flags) != HSAKMT_STATUS_SUCCESS);
 }
 
 void test_out_of_memory() {

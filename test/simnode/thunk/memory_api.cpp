@@ -97,6 +97,13 @@ HSAKMT_STATUS allocate(uint32_t node, size_t bytes, size_t alignment, HsaMemFlag
     return HSAKMT_STATUS_SUCCESS;
 }
 
+// Part of our own memory, or all of it, may have been registered, or unmapped in part: nothing is to be undone then.
+bool within_own(const void *pointer) {
+    bool own = false;
+    with_block(address_of(pointer), true, [&](const Block &block) { own = block.kind != Block_kind::registered; });
+    return own;
+}
+
 HSAKMT_STATUS register_range(void *pointer, size_t bytes, uint32_t gpus, HsaMemFlags flags) {
     const uint64_t address = address_of(pointer);
     if (!pointer || bytes == 0)
@@ -212,18 +219,15 @@ HSAKMT_STATUS hsaKmtDeregisterMemory(void *pointer) {
     if (forked())
         return HSAKMT_STATUS_KERNEL_IO_CHANNEL_NOT_OPENED;
     bool remove = false;
-    // Part of our own memory, or all of it, may have been registered: nothing is to be undone then.
-    const bool known = with_block(address_of(pointer), false,
-                                  [&](Block &block) {
-                                      if (block.kind == Block_kind::registered)
-                                          remove = --block.registrations == 0;
-                                      else if (block.kind == Block_kind::attached)
-                                          remove = true;
-                                  }) ||
-                       with_block(address_of(pointer), true, [](Block &) {});
+    const bool known = with_block(address_of(pointer), false, [&](Block &block) {
+        if (block.kind == Block_kind::registered)
+            remove = --block.registrations == 0;
+        else if (block.kind == Block_kind::attached)
+            remove = true;
+    });
     if (remove)
         remove_block(address_of(pointer));
-    return known ? HSAKMT_STATUS_SUCCESS : HSAKMT_STATUS_MEMORY_NOT_REGISTERED;
+    return known || within_own(pointer) ? HSAKMT_STATUS_SUCCESS : HSAKMT_STATUS_MEMORY_NOT_REGISTERED;
 }
 
 HSAKMT_STATUS hsaKmtMapMemoryToGPU(void *pointer, HSAuint64 bytes, HSAuint64 *alternate) {
@@ -238,14 +242,11 @@ HSAKMT_STATUS hsaKmtMapMemoryToGPUNodes(void *pointer, HSAuint64 bytes, HSAuint6
 }
 
 HSAKMT_STATUS hsaKmtUnmapMemoryToGPU(void *pointer) {
-    const bool known = with_block(address_of(pointer), false,
-                                  [&](Block &block) {
-                                      if (block.mappings == 0 || --block.mappings == 0)
-                                          set_mapped(block, 0);
-                                  }) ||
-                       // Part of our own memory: nothing is to be undone.
-                       with_block(address_of(pointer), true, [](Block &) {});
-    return known ? HSAKMT_STATUS_SUCCESS : HSAKMT_STATUS_INVALID_PARAMETER;
+    const bool known = with_block(address_of(pointer), false, [&](Block &block) {
+        if (block.mappings == 0 || --block.mappings == 0)
+            set_mapped(block, 0);
+    });
+    return known || within_own(pointer) ? HSAKMT_STATUS_SUCCESS : HSAKMT_STATUS_INVALID_PARAMETER;
 }
 
 HSAKMT_STATUS hsaKmtQueryPointerInfo(const void *pointer, HsaPointerInfo *info) {
