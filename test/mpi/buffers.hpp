@@ -13,7 +13,7 @@
 
 #include "common/sdma/sdma.h"
 
-enum class Memory { host, device };
+enum class Memory { host, device, pinned };
 
 // How to get device memory; aborts the program on errors, which no test provokes here.
 class Device {
@@ -37,6 +37,22 @@ public:
             free_(memory);
         } else {
             must(hipFree(memory), "hipFree");
+        }
+    }
+    // Host memory that the GPU runtime has pinned; the stand-in knows none.
+    void *alloc_pinned(size_t bytes) {
+        void *memory = nullptr;
+        if (alloc_ != nullptr) {
+            return std::malloc(bytes);
+        }
+        must(hipHostMalloc(&memory, bytes, hipHostMallocDefault), "hipHostMalloc");
+        return memory;
+    }
+    void free_pinned(void *memory) {
+        if (alloc_ != nullptr) {
+            std::free(memory);
+        } else {
+            must(hipHostFree(memory), "hipHostFree");
         }
     }
     void copy(void *to, const void *from, size_t bytes) {
@@ -76,7 +92,9 @@ private:
 class Buffer {
 public:
     Buffer(size_t bytes, Memory memory) : memory_(memory), bytes_(bytes) {
-        data_ = static_cast<uint8_t *>(memory == Memory::device ? Device::get().alloc(bytes) : std::malloc(bytes));
+        data_ = static_cast<uint8_t *>(memory == Memory::device   ? Device::get().alloc(bytes)
+                                       : memory == Memory::pinned ? Device::get().alloc_pinned(bytes)
+                                                                  : std::malloc(bytes));
         if (data_ == nullptr) {
             std::fprintf(stderr, "no memory for %zu bytes\n", bytes);
             std::abort();
@@ -85,6 +103,8 @@ public:
     ~Buffer() {
         if (memory_ == Memory::device) {
             Device::get().free(data_);
+        } else if (memory_ == Memory::pinned) {
+            Device::get().free_pinned(data_);
         } else {
             std::free(data_);
         }

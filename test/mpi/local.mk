@@ -22,7 +22,7 @@ if HIP
 MPI_DEVICE_CPPFLAGS = $(MPI_TEST_CPPFLAGS) $(ROCM_CPPFLAGS) -D__HIP_PLATFORM_AMD__
 MPI_DEVICE_LDADD = $(MPI_TEST_LDADD) $(ROCM_LDFLAGS) -lamdhip64 -ldl -lpthread
 check_PROGRAMS += test/mpi/ahead test/mpi/chaos test/mpi/collectives test/mpi/crossed test/mpi/enable \
-	test/mpi/faults test/mpi/lifetime test/mpi/onesided test/mpi/realloc
+	test/mpi/faults test/mpi/lifetime test/mpi/onesided test/mpi/realloc test/mpi/rma
 test_mpi_ahead_SOURCES = test/mpi/ahead.cpp $(mpi_device_headers)
 test_mpi_ahead_CPPFLAGS = $(MPI_DEVICE_CPPFLAGS)
 test_mpi_ahead_LDADD = $(MPI_DEVICE_LDADD)
@@ -50,6 +50,10 @@ test_mpi_onesided_LDADD = $(MPI_DEVICE_LDADD) libmpisdma.la
 test_mpi_realloc_SOURCES = test/mpi/realloc.cpp $(mpi_device_headers)
 test_mpi_realloc_CPPFLAGS = $(MPI_DEVICE_CPPFLAGS)
 test_mpi_realloc_LDADD = $(MPI_DEVICE_LDADD)
+test_mpi_rma_SOURCES = test/mpi/rma.cpp test/mpi/rma_model.hpp test/mpi/rma_types.hpp test/mpi/rma_window.hpp \
+	$(mpi_device_headers)
+test_mpi_rma_CPPFLAGS = $(MPI_DEVICE_CPPFLAGS)
+test_mpi_rma_LDADD = $(MPI_DEVICE_LDADD)
 endif
 
 # A stand-in for libmpisdma, to run and to measure the component alone: LD_PRELOAD it.
