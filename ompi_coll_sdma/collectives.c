@@ -66,26 +66,25 @@ static sdma_desc_t describe(const call_t *call) {
 }
 
 static int call_lower(const call_t *call) {
-    coll_sdma_staged_t from;
-    coll_sdma_staged_t to;
-    int status = coll_sdma_stage_send(&from, call->send, call->send_elements, call->send_type);
+    glue_staged_t from;
+    glue_staged_t to;
+    int status = glue_stage_send(&from, call->send, call->send_elements, call->send_type);
     if (OMPI_SUCCESS != status) {
         return status;
     }
     /* In place, an allgather reads this rank's block and an alltoall all of them. */
     size_t first = SDMA_ALLGATHER == call->kind ? (size_t)ompi_comm_rank(call->comm) * (size_t)call->recv_count : 0;
     size_t kept = SDMA_ALLGATHER == call->kind ? (size_t)call->recv_count : call->recv_elements;
-    status =
-        coll_sdma_stage_recv(&to, call->recv, call->recv_elements, call->recv_type, first, in_place(call) ? kept : 0);
+    status = glue_stage_recv(&to, call->recv, call->recv_elements, call->recv_type, first, in_place(call) ? kept : 0);
     if (OMPI_SUCCESS == status) {
         if (NULL != from.memory || NULL != to.memory) {
             sdma_count("staged", 1);
         }
         status = call->lower(from.buffer, call->send_count, call->send_type, to.buffer, call->recv_count,
                              call->recv_type, call->comm, call->lower_module);
-        status = coll_sdma_unstage_recv(&to, status);
+        status = glue_unstage_recv(&to, status);
     }
-    coll_sdma_unstage_send(&from);
+    glue_unstage_send(&from);
     return status;
 }
 

@@ -57,7 +57,7 @@ mca_coll_base_module_t *coll_sdma_comm_query(struct ompi_communicator_t *comm, i
     if (NULL == module) {
         return NULL;
     }
-    *priority = coll_sdma_settings.priority;
+    *priority = sdma_glue.priority;
     module->state = may_have_team(comm) ? COLL_SDMA_NEW : COLL_SDMA_OFF;
     module->super.coll_module_enable = enable;
     module->super.coll_module_disable = disable;

@@ -7,6 +7,8 @@
  *   functions get into   the base copies them after enable        the module installs them in enable
  *   a communicator                                                and puts the former ones back in disable
  *   lower modules        we hold a reference                      kept alive by the order of teardown
+ *   osc interface        3.0.0 in both                            4.0.0
+ *   values of info keys  4.1: copied; 5.0: a string object
  *   GPU-aware Open MPI   4.1: CUDA builds only; 5.0: the accelerator framework has a component
  */
 #ifndef SDMA_OMPI_SHIM_H
@@ -22,11 +24,16 @@
 #include "ompi/group/group.h"
 #include "ompi/mca/coll/base/base.h"
 #include "ompi/mca/coll/coll.h"
+#include "ompi/mca/osc/base/base.h"
+#include "ompi/mca/osc/osc.h"
+#include "ompi/op/op.h"
 #include "ompi/request/request.h"
 #include "ompi/runtime/mpiruntime.h"
+#include "ompi/win/win.h"
 #include "opal/mca/base/mca_base_pvar.h"
 #include "opal/mca/base/mca_base_var.h"
 #include "opal/runtime/opal_progress.h"
+#include "opal/util/info.h"
 #include "opal/util/output.h"
 
 #if defined(MCA_COLL_BASE_VERSION_3_0_0)
@@ -71,5 +78,24 @@ static inline bool sdma_ompi_gpu_aware(void) {
 #include "opal/runtime/opal_params.h"
 static inline bool sdma_ompi_gpu_aware(void) { return opal_cuda_support; }
 #endif
+
+/* The value of an info key, cut to the room; false: there is none. */
+static inline bool sdma_info_get(struct opal_info_t *info, const char *key, char *value, size_t room) {
+    int flag = 0;
+#if OMPI_MAJOR_VERSION >= 5
+    opal_cstring_t *text = NULL;
+    if (OPAL_SUCCESS != opal_info_get(info, key, &text, &flag) || !flag) {
+        return false;
+    }
+    strncpy(value, text->string, room - 1);
+    OBJ_RELEASE(text);
+#else
+    if (OPAL_SUCCESS != opal_info_get(info, key, (int)room - 1, value, &flag) || !flag) {
+        return false;
+    }
+#endif
+    value[room - 1] = '\0';
+    return true;
+}
 
 #endif

@@ -58,13 +58,13 @@ static void decide(coll_sdma_module_t *module, sdma_status_t status) {
         module->state = COLL_SDMA_LIVE;
         start_progress();
         if (first) {
-            coll_sdma_say(1, "%s: team of %d ranks is live", module->comm->c_name, ompi_comm_size(module->comm));
+            glue_say(1, "%s: team of %d ranks is live", module->comm->c_name, ompi_comm_size(module->comm));
         }
         return;
     }
     module->state = COLL_SDMA_OFF;
     if (first) {
-        coll_sdma_say(1, "%s: not served: %s", module->comm->c_name, sdma_reason_text(sdma_team_reason(module->team)));
+        glue_say(1, "%s: not served: %s", module->comm->c_name, sdma_reason_text(sdma_team_reason(module->team)));
     }
     sdma_team_free(module->team);
     module->team = NULL;
@@ -74,7 +74,7 @@ int coll_sdma_team_up(coll_sdma_module_t *module) {
     if (COLL_SDMA_NEW != module->state) {
         return OMPI_SUCCESS;
     }
-    coll_sdma_publish_params();
+    glue_publish();
     module->bootstrap = (sdma_bootstrap_t){
         .rank = ompi_comm_rank(module->comm),
         .size = ompi_comm_size(module->comm),
@@ -98,7 +98,7 @@ int coll_sdma_team_up(coll_sdma_module_t *module) {
 enum { TESTS_PER_PROGRESS = 8 };
 
 sdma_status_t coll_sdma_run(coll_sdma_module_t *module, const sdma_desc_t *desc) {
-    coll_sdma_publish_params();
+    glue_publish();
     sdma_op_t *op = NULL;
     if (SDMA_OK != sdma_op_start(module->team, desc, &op)) {
         return SDMA_ERROR;

@@ -15,5 +15,6 @@ libmpisdma_la_SOURCES += common/sdma/sdma.cpp common/sdma/onesided.cpp common/sd
     common/sdma/op/mailbox.hpp common/sdma/op/resident.cpp common/sdma/op/resident.hpp common/sdma/plan/mailbox.h \
     common/sdma/op/watch.cpp \
     common/sdma/line/address.cpp common/sdma/line/address.hpp common/sdma/line/batch.cpp common/sdma/line/batch.hpp \
+    common/sdma/line/board.cpp common/sdma/line/board.hpp \
     common/sdma/line/events.cpp common/sdma/line/events.hpp common/sdma/line/line.cpp common/sdma/line/line.hpp \
     common/sdma/line/origin.cpp common/sdma/line/origin.hpp common/sdma/line/post.cpp

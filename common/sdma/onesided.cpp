@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 
+#include "line/board.hpp"
 #include "line/events.hpp"
 #include "line/line.hpp"
 #include "process.hpp"
@@ -24,6 +25,10 @@ struct sdma_line {
 
 struct sdma_remote {
     std::unique_ptr<line::Remote> remote;
+};
+
+struct sdma_board {
+    std::unique_ptr<line::Board> board;
 };
 
 namespace {
@@ -187,6 +192,43 @@ uint64_t sdma_line_posted(const sdma_line_t *line) { return line->line->posted()
 uint64_t sdma_line_local(const sdma_line_t *line) { return line->line->local(); }
 uint64_t sdma_line_done(const sdma_line_t *line) { return line->line->done(); }
 sdma_reason_t sdma_line_reason(const sdma_line_t *line) { return line->line->reason(); }
+
+sdma_board_t *sdma_board_create(size_t entries, sdma_board_name_t *name) {
+    return guarded(static_cast<sdma_board_t *>(nullptr), [&]() -> sdma_board_t * {
+        std::unique_ptr<sdma_board> made(new sdma_board{line::Board::create(entries)});
+        if (!made->board)
+            return nullptr;
+        *name = made->board->name();
+        return made.release();
+    });
+}
+
+sdma_board_t *sdma_board_open(const sdma_address_t *owner, const sdma_board_name_t *name) {
+    return guarded(static_cast<sdma_board_t *>(nullptr), [&]() -> sdma_board_t * {
+        line::Address address;
+        if (!line::unpack(*owner, address))
+            return nullptr;
+        std::unique_ptr<sdma_board> made(new sdma_board{line::Board::open(address, *name)});
+        return made->board ? made.release() : nullptr;
+    });
+}
+
+void sdma_board_close(sdma_board_t *board) { delete board; }
+
+sdma_status_t sdma_board_publish(sdma_board_t *board, const void *base, size_t bytes, const sdma_key_t *key) {
+    return board->board->publish(reinterpret_cast<uint64_t>(base), bytes, *key) ? SDMA_OK : SDMA_DECLINED;
+}
+
+void sdma_board_withdraw(sdma_board_t *board, const void *base) {
+    board->board->withdraw(reinterpret_cast<uint64_t>(base));
+}
+
+int sdma_board_find(const sdma_board_t *board, uint64_t address, size_t bytes, sdma_posting_t *posting) {
+    return board->board->find(address, bytes, *posting);
+}
+
+int sdma_board_try_lock(sdma_board_t *board) { return board->board->try_lock() ? 1 : 0; }
+void sdma_board_unlock(sdma_board_t *board) { board->board->unlock(); }
 
 int sdma_event_fd(void) {
     return guarded(-1, [] { return events().fd(); });

@@ -111,6 +111,36 @@ SDMA_API uint64_t sdma_line_done(const sdma_line_t *line);
 /* Why a post was declined last, or why the line is broken. */
 SDMA_API sdma_reason_t sdma_line_reason(const sdma_line_t *line);
 
+/* ---- boards --------------------------------------------------------------------------------- */
+
+/* What a process shows its peers of one group of its memories, as an MPI window is one: which address ranges
+ * have which keys, and a lock. A peer that has the board's name and the owner's address opens it and reads it at
+ * any time; the owner runs no code for that. Any thread. */
+typedef struct sdma_board sdma_board_t;
+typedef struct sdma_board_name {
+    uint64_t words[2];
+} sdma_board_name_t;
+typedef struct sdma_posting {
+    uint64_t place, version; /* a pair that never comes back on this board */
+    uint64_t base, bytes;    /* in the owner's addresses */
+    sdma_key_t key;
+} sdma_posting_t;
+
+/* Of at most `entries` ranges, 1 to 4096. NULL: no memory. */
+SDMA_API sdma_board_t *sdma_board_create(size_t entries, sdma_board_name_t *name);
+/* NULL: it cannot be opened or is malformed. */
+SDMA_API sdma_board_t *sdma_board_open(const sdma_address_t *owner, const sdma_board_name_t *name);
+SDMA_API void sdma_board_close(sdma_board_t *board);
+/* The owner's. SDMA_DECLINED: no entry is free. Ranges do not overlap. */
+SDMA_API sdma_status_t sdma_board_publish(sdma_board_t *board, const void *base, size_t bytes, const sdma_key_t *key);
+SDMA_API void sdma_board_withdraw(sdma_board_t *board, const void *base);
+/* 1: [address, address + bytes) lies inside a published range, which is copied; 0: it touches none; -1: only a
+ * part of it is inside one. */
+SDMA_API int sdma_board_find(const sdma_board_t *board, uint64_t address, size_t bytes, sdma_posting_t *posting);
+/* 1: taken. Not recursive, and not given back by the death of the holder. */
+SDMA_API int sdma_board_try_lock(sdma_board_t *board);
+SDMA_API void sdma_board_unlock(sdma_board_t *board);
+
 /* Sleep support: an event descriptor (eventfd; -1: none) that becomes readable when a line of this
  * process moved after sdma_event_arm, and now and then without that: progress all lines then. arm empties
  * it; SDMA_PENDING if something moved already (do not sleep). While armed, a thread polls for the sleeper

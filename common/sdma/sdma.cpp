@@ -6,6 +6,7 @@
 #include <cstring>
 #include <new>
 
+#include "gpu/application.hpp"
 #include "op/describe.hpp"
 #include "op/op.hpp"
 #include "process.hpp"
@@ -89,6 +90,10 @@ int sdma_progress(void) {
     return guarded(0, [] { return with_context([](op::Context &context) { return context.memory().progress(); }); });
 }
 
+int sdma_runtime_loaded(void) {
+    return guarded(0, [] { return gpu::runtime_loaded() ? 1 : 0; });
+}
+
 int sdma_is_device(const void *ptr) {
     return guarded(0, [&] {
         auto runtime = running_runtime();
@@ -114,6 +119,20 @@ sdma_status_t sdma_copy(void *dst, const void *src, size_t bytes) {
             return SDMA_OK;
         log(0, "copy of %zu bytes from %p to %p: %s", bytes, src, dst, gpu::to_string(status));
         return SDMA_ERROR;
+    });
+}
+
+sdma_status_t sdma_device_allocate(size_t bytes, void **memory) {
+    return guarded(SDMA_DECLINED, [&] {
+        *memory = gpu::application_allocate(bytes);
+        return *memory ? SDMA_OK : SDMA_DECLINED;
+    });
+}
+
+void sdma_device_free(void *memory) {
+    guarded(0, [&] {
+        gpu::application_free(memory);
+        return 0;
     });
 }
 

@@ -62,6 +62,8 @@ typedef struct sdma_param {
 } sdma_param_t;
 
 SDMA_API const sdma_param_t *sdma_params(size_t *count);
+/* Gives a string row the value `text`: a copy that stays as long as the process. Any thread. */
+SDMA_API void sdma_param_set(const sdma_param_t *row, const char *text);
 
 /* One counter. `value` is updated with relaxed atomics for the life of the process. */
 typedef struct sdma_counter {
@@ -152,10 +154,17 @@ SDMA_API int sdma_progress(void);
 
 /* ---- memory, for callers that stage through the host ------------------------------------------ */
 
+/* 1 once a GPU runtime is loaded in this process. Starts none; cheap. */
+SDMA_API int sdma_runtime_loaded(void);
 /* 1 if `ptr` is memory that only a GPU may be trusted to touch. Starts no GPU runtime. */
 SDMA_API int sdma_is_device(const void *ptr);
 /* Blocking copy by the GPU runtime between any two of device and host memory. */
 SDMA_API sdma_status_t sdma_copy(void *dst, const void *src, size_t bytes);
+
+/* Device memory by the application's own HIP or CUDA runtime, on its current device. SDMA_DECLINED: none is loaded,
+ * or it refuses. */
+SDMA_API sdma_status_t sdma_device_allocate(size_t bytes, void **memory);
+SDMA_API void sdma_device_free(void *memory);
 
 /* What this process sees and would use: GPUs, queue back ends and why others are not in use,
  * thresholds, versions. Text or JSON, zero-terminated, owned by the caller (free()). */

@@ -64,8 +64,13 @@ def check_tuning(top, parameters):
     if with_tables(top, text) != text:
         yield "docs/tuning.md: its tables are stale; run test/run/documents.py ."
     registered = set(re.findall(r"^mca:coll:sdma:param:(coll_sdma_\w+):value:", parameters, re.MULTILINE))
-    if not registered:
-        yield "ompi_info shows no parameter of coll/sdma"
+    onesided = set(re.findall(r"^mca:osc:sdma:param:osc_sdma_(\w+):value:", parameters, re.MULTILINE))
+    if not registered or not onesided:
+        yield "ompi_info shows no parameter of coll/sdma or osc/sdma"
+    library = {row[1] for row in rows(top / BASE / "params.def", "SDMA_PARAM")}
+    for name in sorted(library - onesided):
+        yield f"osc_sdma_{name} is not a parameter"
+    registered |= {f"osc_sdma_{name}" for name in onesided - library}
     for name in sorted(registered):
         if f"`{name}`" not in text:
             yield f"docs/tuning.md: {name} is not documented"

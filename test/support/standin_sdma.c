@@ -63,6 +63,8 @@ const sdma_param_t *sdma_params(size_t *count) {
     return params;
 }
 
+void sdma_param_set(const sdma_param_t *row, const char *text) { *(const char **)row->value = strdup(text); }
+
 enum {
 #define SDMA_COUNTER(name, help) COUNTER_##name,
 #include "common/sdma/base/counters.def"
@@ -97,6 +99,7 @@ void sdma_log_to(sdma_log_fn fn) { log_fn = fn; }
 const char *sdma_version(void) { return "stand-in"; }
 char *sdma_describe(int json) { return strdup(json ? "{}" : "stand-in"); }
 int sdma_progress(void) { return 0; }
+int sdma_runtime_loaded(void) { return 0; }
 
 /* ---- "device" memory -------------------------------------------------------------------------- */
 

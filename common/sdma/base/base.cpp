@@ -4,6 +4,10 @@
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
+#include <mutex>
+#include <new>
+#include <set>
+#include <string>
 
 #ifdef HAVE_CONFIG_H
 #include "config.h"
@@ -106,6 +110,18 @@ const char *sdma_reason_text(sdma_reason_t reason) {
 const sdma_param_t *sdma_params(size_t *count) {
     *count = sizeof sdma::param_rows / sizeof sdma::param_rows[0];
     return sdma::param_rows;
+}
+
+void sdma_param_set(const sdma_param_t *row, const char *text) {
+    // Never freed: other threads may be reading. One copy per value that was ever in use.
+    static std::mutex mutex;
+    static auto &texts = *new std::set<std::string>;
+    try {
+        std::lock_guard lock(mutex);
+        __atomic_store_n(static_cast<const char **>(row->value), texts.emplace(text).first->c_str(), __ATOMIC_RELEASE);
+    } catch (const std::bad_alloc &) {
+        sdma::log(0, "no memory for the value of %s", row->name);
+    }
 }
 
 const sdma_counter_t *sdma_counters(size_t *count) {

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 libmpisdma_la_SOURCES += \
+	common/sdma/gpu/application.cpp common/sdma/gpu/application.hpp \
 	common/sdma/gpu/gpu.cpp common/sdma/gpu/gpu.hpp \
 	common/sdma/gpu/loaded.cpp common/sdma/gpu/loaded.hpp \
 	common/sdma/gpu/platform.hpp
