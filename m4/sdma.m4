@@ -179,3 +179,36 @@ AS_IF([test "$enable_simnode" = yes && test "$sdma_have_hsakmt" != yes],
 AM_CONDITIONAL([SIMNODE], [test "$enable_simnode" = yes])
 AM_CONDITIONAL([HIP], [test "$sdma_have_hip" = yes])
 ])
+
+dnl UCX's libraries, for the transport: its private tables are known for these releases only. Sets UCX_CPPFLAGS,
+dnl UCX_LIBS, ucx_version.
+AC_DEFUN([SDMA_UCX], [
+AC_ARG_WITH([ucx], [AS_HELP_STRING([--with-ucx@<:@=DIR@:>@], [build the UCX transport, for the UCX installed in DIR @<:@if /usr has a UCX of a known release@:>@])],
+    [], [with_ucx=auto])
+AS_IF([test "$with_hip_platform" != amd], [with_ucx=no])
+AS_CASE([$with_ucx],
+    [yes|no|auto], [UCX_CPPFLAGS= UCX_LIBS="-luct -lucs"],
+    [UCX_CPPFLAGS="-isystem $with_ucx/include" UCX_LIBS="-L$with_ucx/lib -luct -lucs"])
+have_ucx=no
+ucx_version=
+AS_IF([test "x$with_ucx" != xno], [
+    AC_MSG_CHECKING([for UCX])
+    sdma_save_CPPFLAGS=$CPPFLAGS
+    CPPFLAGS="$CPPFLAGS $UCX_CPPFLAGS"
+    AC_COMPUTE_INT([sdma_major], [UCT_VERNO_MAJOR], [#include <uct/api/version.h>], [sdma_major=])
+    AC_COMPUTE_INT([sdma_minor], [UCT_VERNO_MINOR], [#include <uct/api/version.h>], [sdma_minor=])
+    AS_IF([test -n "$sdma_major"], [ucx_version=$sdma_major.$sdma_minor])
+    CPPFLAGS=$sdma_save_CPPFLAGS
+    AS_CASE([$ucx_version],
+        [1.13|1.18|1.23], [have_ucx=yes; AC_MSG_RESULT([$ucx_version])],
+        [""], [AC_MSG_RESULT([no])
+            AS_IF([test "x$with_ucx" != xauto], [AC_MSG_ERROR([UCX's headers are missing (Debian: apt-get install libucx-dev)])])],
+        [AC_MSG_RESULT([$ucx_version])
+            AS_IF([test "x$with_ucx" != xauto],
+                [AC_MSG_ERROR([UCX $ucx_version is not supported: the transport needs 1.13, 1.18 or 1.23])],
+                [AC_MSG_WARN([UCX $ucx_version is not supported: no UCX transport (it needs 1.13, 1.18 or 1.23)])])])
+])
+AM_CONDITIONAL([UCX], [test $have_ucx = yes])
+AC_SUBST([UCX_CPPFLAGS])
+AC_SUBST([UCX_LIBS])
+])
