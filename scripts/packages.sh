@@ -5,7 +5,7 @@
 
 packages_needed=(
     autoconf automake libtool make g++ pkg-config python3 xz-utils
-    libopenmpi-dev openmpi-bin libhwloc-dev libgtest-dev valgrind
+    libopenmpi-dev openmpi-bin libhwloc-dev libgtest-dev libucx-dev ucx-utils valgrind
     libhsa-runtime-dev libhsakmt-dev libamdhip64-dev
 )
 # The first pair that the release has: a clang for GPU code, with its linker.

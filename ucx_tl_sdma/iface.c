@@ -20,20 +20,21 @@ static tl_md_t *md_of(const tl_iface_t *iface) { return (tl_md_t *)iface->super.
 
 /* ---- buffers ----------------------------------------------------------------------------------------- */
 
+/* ROCr's own copies pin and unpin host memory by its start address: no buffer starts where our pinned range does. */
 static ucs_status_t make_buffers(tl_iface_t *iface) {
     const size_t count = iface->config.tx_buffers, bytes = iface->config.seg_size;
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
     sdma_reason_t reason = SDMA_REASON_none;
     iface->buffers = calloc(count, sizeof(*iface->buffers));
-    if (iface->buffers == NULL || posix_memalign((void **)&iface->slab, page, count * bytes) != 0) {
+    if (iface->buffers == NULL || posix_memalign((void **)&iface->slab, page, page + count * bytes) != 0) {
         iface->slab = NULL;
         return UCS_ERR_NO_MEMORY;
     }
-    if (sdma_memory_register(iface->slab, count * bytes, 0, &iface->slab_memory, &reason) != SDMA_OK) {
+    if (sdma_memory_register(iface->slab, page + count * bytes, 0, &iface->slab_memory, &reason) != SDMA_OK) {
         ucs_debug("sdma: no pinned buffers: %s", sdma_reason_text(reason)); /* then each use pins its own part */
     }
     for (size_t i = 0; i < count; i++) {
-        iface->buffers[i].data = iface->slab + i * bytes;
+        iface->buffers[i].data = iface->slab + page + i * bytes;
         tl_buffer_put(iface, &iface->buffers[i]);
     }
     return UCS_OK;
