@@ -44,9 +44,9 @@ public:
 private:
     using Flights = std::vector<std::unique_ptr<rma::Flight>>;
 
-    // Windows on host memory alone are Open MPI's.
+    // Host memory is the business of Open MPI's own component.
     static rma::Defects defects(const rma::Kind &kind) {
-        if (kind.device()) {
+        if (kind.place == rma::Place::device) {
             return rma::Defects::none;
         }
         return kind.flavor == rma::Flavor::shared     ? rma::Defects::sm
