@@ -61,7 +61,6 @@ private:
     double iterate(size_t bytes);
     void print_size(size_t bytes, const Timing &timing, const std::string &path);
     void print_comparison(size_t bytes, const Timing &on, const Timing &off, const std::string &path);
-    void print_counters() const;
 
     void prepare(size_t bytes);
     void verify(size_t bytes);
@@ -116,7 +115,7 @@ int Benchmark::run() {
         correct = all_correct();
     }
     if (options_.full && rank_ == 0)
-        print_counters();
+        print(counters_);
     return correct ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
@@ -269,14 +268,6 @@ void Benchmark::print_comparison(size_t bytes, const Timing &on, const Timing &o
     std::printf("%-12zu%18.2f%18.2f%10.2f%14.3f  %s%s", bytes, on_us, off_us, off_us / on_us,
                 bus_bandwidth(bytes, on_us), path.c_str(), options_.check ? "" : "\n");
     std::fflush(stdout);
-}
-
-void Benchmark::print_counters() const {
-    std::printf("# coll/sdma counters of rank 0:");
-    for (const Counter_value &counter : counters_.read())
-        if (counter.value > 0)
-            std::printf(" %s=%" PRIu64, counter.name.c_str(), counter.value);
-    std::printf("\n");
 }
 
 Path_counts Benchmark::path_counts() const {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "mpit.hpp"
 
+#include <cinttypes>
+#include <cstdio>
 #include <string_view>
 
 namespace tools {
@@ -59,6 +61,14 @@ std::vector<Counter_value> Counters::read() const {
             values.push_back({handle.name, value});
     }
     return values;
+}
+
+void print(const Counters &counters) {
+    std::printf("# coll/sdma counters of rank 0:");
+    for (const Counter_value &counter : counters.read())
+        if (counter.value > 0)
+            std::printf(" %s=%" PRIu64, counter.name.c_str(), counter.value);
+    std::printf("\n");
 }
 
 Switch::Switch() {

@@ -37,6 +37,9 @@ private:
     std::vector<Handle> handles_;
 };
 
+// Those that moved, on one line.
+void print(const Counters &counters);
+
 // Writes coll_sdma_enable in this process. Every rank must do so before the next operation that
 // is to see it.
 class Switch {

@@ -3,6 +3,7 @@
 
 #include <charconv>
 #include <climits>
+#include <initializer_list>
 #include <string_view>
 
 namespace tools {
@@ -61,6 +62,16 @@ bool parse_count(std::string_view text, int least, int &value) {
     return true;
 }
 
+// One of the names of an enumeration that ends with `last`.
+template <typename Kind> bool parse_name(const std::string &name, Kind last, Kind &value) {
+    for (int i = 0; i <= static_cast<int>(last); ++i)
+        if (name == to_string(static_cast<Kind>(i))) {
+            value = static_cast<Kind>(i);
+            return true;
+        }
+    return false;
+}
+
 std::string parse_valued(const std::string &option, const std::string &value, Options &options) {
     if (option == "-d" && !parse_memory(value, options.memory))
         return "-d " + value + ": not one of rocm, cuda, host";
@@ -70,15 +81,38 @@ std::string parse_valued(const std::string &option, const std::string &value, Op
         return "-i " + value + ": not a number of iterations";
     if (option == "-x" && !parse_count(value, 0, options.warmup))
         return "-x " + value + ": not a number of warm-up iterations";
+    if (option == "-w" && !parse_name(value, Window_kind::dynamic, options.window))
+        return "-w " + value + ": not one of create, allocate, dynamic";
+    if (option == "-s" && !parse_name(value, Sync::flush_local, options.sync))
+        return "-s " + value + ": not one of flush, fence, pscw, lock, lock_all, flush_local";
+    if (option == "-W" && !parse_count(value, 1, options.messages))
+        return "-W " + value + ": not a number of operations";
     return {};
+}
+
+bool takes_value(const std::string &option) {
+    for (const char *known : {"-d", "-m", "-i", "-x", "-w", "-s", "-W"})
+        if (option == known)
+            return true;
+    return false;
 }
 
 } // namespace
 
+const char *to_string(Window_kind kind) {
+    constexpr const char *names[] = {"create", "allocate", "dynamic"};
+    return names[static_cast<size_t>(kind)];
+}
+
+const char *to_string(Sync sync) {
+    constexpr const char *names[] = {"flush", "fence", "pscw", "lock", "lock_all", "flush_local"};
+    return names[static_cast<size_t>(sync)];
+}
+
 std::string parse(int argc, const char *const *argv, Options &options) {
     for (int i = 1; i < argc; ++i) {
         const std::string argument = argv[i];
-        if (argument == "-d" || argument == "-m" || argument == "-i" || argument == "-x") {
+        if (takes_value(argument)) {
             if (++i == argc)
                 return argument + ": needs a value";
             if (std::string error = parse_valued(argument, argv[i], options); !error.empty())
@@ -95,11 +129,37 @@ std::string parse(int argc, const char *const *argv, Options &options) {
             return argument + ": unknown option";
         else if (options.verb.empty())
             options.verb = argument;
+        else if ((argument == "D" || argument == "H") && options.places.size() < 2)
+            options.places += argument;
         else
             return argument + ": only one operation can be run at a time";
     }
     if (options.verb.empty() && !options.help)
         return "no operation given";
+    if (options.places.size() == 1)
+        return options.places + ": two letters are needed, for the origin and for the window";
+    return {};
+}
+
+bool origin_on_device(const Options &options) {
+    return options.places.empty() ? options.memory != Memory::host : options.places[0] == 'D';
+}
+
+bool window_on_device(const Options &options) {
+    return options.places.empty() ? options.memory != Memory::host : options.places[1] == 'D';
+}
+
+std::string check_collective(const Options &options) {
+    return options.places.empty() ? "" : "D, H: only for one-sided operations; -d says where collectives' buffers are";
+}
+
+std::string check_onesided(const Options &options) {
+    if (options.compare)
+        return "--ab: only for collectives";
+    if (options.memory == Memory::host && options.places.find('D') != std::string::npos)
+        return "D: which device memory? -d rocm or -d cuda says so";
+    if (options.window == Window_kind::allocate && window_on_device(options))
+        return "-w allocate: MPI gives host memory; use -w create or dynamic, or H for the window";
     return {};
 }
 

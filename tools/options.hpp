@@ -10,8 +10,18 @@
 
 namespace tools {
 
+// One-sided operations: -w and -s.
+enum class Window_kind : unsigned char { create, allocate, dynamic };
+enum class Sync : unsigned char { flush, fence, pscw, lock, lock_all, flush_local };
+const char *to_string(Window_kind kind);
+const char *to_string(Sync sync);
+
 struct Options {
     std::string verb;
+    std::string places; // of one-sided operations: origin's letter and window's, D or H; empty: as -d
+    Window_kind window = Window_kind::create;
+    Sync sync = Sync::flush;
+    int messages = 64; // -W: operations before each synchronisation
     Memory memory = Memory::host;
     size_t smallest = 1; // bytes per peer
     size_t largest = size_t{1} << 20;
@@ -29,5 +39,12 @@ std::string parse(int argc, const char *const *argv, Options &options);
 // How often a size is run: OSU's numbers unless the user gave others.
 int iterations_for(const Options &options, size_t bytes);
 int warmup_for(const Options &options, size_t bytes);
+
+// Where the buffer of the origin and where the window is. True: in memory of -d.
+bool origin_on_device(const Options &options);
+bool window_on_device(const Options &options);
+// Empty, or why an operation cannot run like this.
+std::string check_collective(const Options &options);
+std::string check_onesided(const Options &options);
 
 } // namespace tools

@@ -26,8 +26,13 @@ void die(const std::string &message) {
 namespace {
 
 constexpr tools::Verb verbs[] = {
-    {"alltoall", "MPI_Alltoall, size = bytes per peer", tools::run_alltoall},
-    {"allgather", "MPI_Allgather, size = bytes per rank", tools::run_allgather},
+    {"alltoall", "MPI_Alltoall, size = bytes per peer", tools::run_alltoall, tools::check_collective},
+    {"allgather", "MPI_Allgather, size = bytes per rank", tools::run_allgather, tools::check_collective},
+    {"put_bw", "MPI_Put from rank 0 to rank 1, bandwidth", tools::run_put_bw, tools::check_onesided},
+    {"put_bibw", "MPI_Put both ways at once, bandwidth", tools::run_put_bibw, tools::check_onesided},
+    {"put_lat", "one MPI_Put and its synchronisation", tools::run_put_lat, tools::check_onesided},
+    {"get_bw", "MPI_Get by rank 0 from rank 1, bandwidth", tools::run_get_bw, tools::check_onesided},
+    {"get_lat", "one MPI_Get and its synchronisation", tools::run_get_lat, tools::check_onesided},
 };
 
 const tools::Verb *find_verb(const std::string &name) {
@@ -38,7 +43,7 @@ const tools::Verb *find_verb(const std::string &name) {
 }
 
 void print_help() {
-    std::puts("usage: mpirun ... sdma_bench OPERATION [options]\n\noperations:");
+    std::puts("usage: mpirun ... sdma_bench OPERATION [options] [D|H D|H]\n\noperations:");
     for (const tools::Verb &verb : verbs)
         std::printf("  %-14s%s\n", verb.name, verb.help);
     std::puts("\noptions:\n"
@@ -48,8 +53,14 @@ void print_help() {
               "  -x N          warm-up iterations (default 200, above 8 KiB 10)\n"
               "  -c            check every byte of every iteration\n"
               "  -f            also minimum and maximum over the ranks, iterations, counters\n"
+              "one-sided operations, between two ranks:\n"
+              "  D|H D|H       where the origin's buffer and the window are: memory of -d, or host memory\n"
+              "  -w KIND       create (default), allocate or dynamic\n"
+              "  -s SYNC       flush (default), fence, pscw, lock, lock_all or flush_local\n"
+              "  -W N          operations before each synchronisation of a bandwidth (default 64)\n"
+              "collectives:\n"
               "  --ab          switch coll/sdma off and on in turns; print both and the ratio\n"
-              "  -h, --help    this text");
+              "\n  -h, --help    this text");
 }
 
 // Lets the lowest rank that has something to complain about say so, once for the job.
@@ -87,6 +98,8 @@ int main(int argc, char **argv) {
     const tools::Verb *verb = find_verb(options.verb);
     if (error.empty() && !verb)
         error = options.verb + ": no such operation; --help lists them";
+    else if (error.empty())
+        error = verb->check(options);
     std::unique_ptr<tools::Device_memory> memory;
     if (error.empty())
         memory = tools::Device_memory::open(options.memory, error);

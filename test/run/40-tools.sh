@@ -8,12 +8,38 @@ bench_finds_wrong_byte() {
         "${corrupt[@]}" -x SDMA_CORRUPT_CALL=5 -x SDMA_CORRUPT_OFFSET=200 sdma_bench alltoall -m 128:128 -i 9 -x 1 -c
     expect_failure 'allgather of 128 bytes, iteration 3: byte 0 behind the buffer is' \
         "${corrupt[@]}" -x SDMA_CORRUPT_CALL=3 -x SDMA_CORRUPT_OFFSET=256 sdma_bench allgather -m 128:128 -i 9 -x 1 -c
+    # Call 1 is the bench's own allgather of addresses.
+    expect_failure 'put_bw of 128 bytes, iteration 3: operation 1, byte 72 is' \
+        "${corrupt[@]}" -x SDMA_CORRUPT_CALL=11 -x SDMA_CORRUPT_OFFSET=72 sdma_bench put_bw -m 128:128 -W 4 -i 9 -x 1 -c
+    expect_failure 'put_lat of 128 bytes, iteration 3: byte 5 behind the buffer is' \
+        "${corrupt[@]}" -x SDMA_CORRUPT_CALL=4 -x SDMA_CORRUPT_OFFSET=133 sdma_bench put_lat -m 128:128 -i 9 -x 1 -c
+    expect_failure 'get_bw of 128 bytes, iteration 3: operation 3, byte 1 is' \
+        "${corrupt[@]}" -x SDMA_CORRUPT_CALL=13 -x SDMA_CORRUPT_OFFSET=1 sdma_bench get_bw -m 128:128 -W 4 -i 9 -x 1 -c
     # The same job with nothing spoiled passes.
     "${corrupt[@]}" sdma_bench alltoall -m 128:128 -i 9 -x 1 -c
+    "${corrupt[@]}" sdma_bench put_bibw -m 128:128 -i 9 -x 1 -c
+}
+
+# Every one-sided operation, synchronisation and window, on host memory and with Open MPI's own components.
+bench_onesided() {
+    local verb window sync verbs='put_bw put_bibw put_lat get_bw get_lat'
+    for window in create allocate dynamic; do
+        for sync in flush fence pscw lock lock_all flush_local; do
+            for verb in $verbs; do
+                expect '^65536 .* host *Pass$' mpirun --mca osc ^sdma -np 2 \
+                    sdma_bench "$verb" -w "$window" -s "$sync" -m 32K:64K -W 3 -i 20 -x 1 -c
+            done
+        done
+        verbs='put_bibw get_lat'
+    done
 }
 
 bench_refuses() {
     expect_failure 'sdma_bench: -m 4:2: not MIN:MAX' mpirun -np 2 sdma_bench alltoall -m 4:2
+    expect_failure 'sdma_bench: -w allocate: MPI gives host memory' \
+        mpirun -np 2 sdma_bench put_bw -d rocm -w allocate
+    expect_failure 'sdma_bench: D: which device memory' mpirun -np 2 sdma_bench put_bw D H
+    expect_failure 'sdma_bench: put_lat needs two ranks, not 3' mpirun -np 3 sdma_bench put_lat
     expect_failure 'sdma_bench: put: no such operation' mpirun -np 2 sdma_bench put
     expect_failure 'sdma_bench: --ab needs coll/sdma' mpirun --mca coll ^sdma -np 2 sdma_bench alltoall --ab
     expect_failure 'sdma_bench: the GPU runtime sees no device\|sdma_bench: no GPU runtime library' \
@@ -39,6 +65,7 @@ info() {
 }
 
 register tools/bench-finds-wrong-byte 60 bench_finds_wrong_byte
+register tools/bench-onesided 240 bench_onesided
 register tools/bench-refuses 60 bench_refuses
 register tools/bench-names-paths 120 bench_names_paths
 register tools/info 60 info

@@ -64,6 +64,11 @@ TEST(Options, refuses_what_makes_no_sense) {
         {"alltoall", "-i", "3x"},
         {"alltoall", "-x", "-1"},
         {"alltoall", "--abc"},
+        {"put_bw", "-w", "shared"},
+        {"put_bw", "-s", "lockall"},
+        {"put_bw", "-W", "0"},
+        {"put_bw", "D"},
+        {"put_bw", "D", "H", "H"},
     };
     for (const auto &arguments : bad) {
         Options options;
@@ -71,6 +76,30 @@ TEST(Options, refuses_what_makes_no_sense) {
         EXPECT_FALSE(error.empty()) << (arguments.empty() ? "" : arguments.back());
         EXPECT_EQ(error.find('\n'), std::string::npos);
     }
+}
+
+TEST(Options, one_sided_operations) {
+    Options options;
+    EXPECT_EQ(parse({"put_bw", "-d", "rocm", "-w", "dynamic", "-s", "lock_all", "-W", "7", "D", "H"}, options), "");
+    EXPECT_EQ(options.window, Window_kind::dynamic);
+    EXPECT_EQ(options.sync, Sync::lock_all);
+    EXPECT_EQ(options.messages, 7);
+    EXPECT_TRUE(origin_on_device(options) && !window_on_device(options));
+    EXPECT_EQ(check_onesided(options), "");
+    EXPECT_NE(check_collective(options), "");
+    options.places = "HD";
+    EXPECT_TRUE(!origin_on_device(options) && window_on_device(options));
+    options.window = Window_kind::allocate;
+    EXPECT_NE(check_onesided(options), "");
+    options.places = "DH";
+    EXPECT_EQ(check_onesided(options), "");
+    options.memory = tools::Memory::host;
+    EXPECT_NE(check_onesided(options), "");
+    options.places.clear();
+    EXPECT_EQ(check_onesided(options), "");
+    options.compare = true;
+    EXPECT_NE(check_onesided(options), "");
+    EXPECT_EQ(check_collective(options), "");
 }
 
 std::vector<unsigned char> filled(Block_id id, size_t bytes) {
