@@ -56,6 +56,20 @@ bench_names_paths() {
     expect '^1048576 .* sdma *Pass$' "${job[@]}" sdma_bench alltoall -d rocm -m 1M:1M -i 5 -x 5 --ab -c
 }
 
+# Between memories of every kind, with the path that is expected of osc/sdma.
+bench_onesided_paths() {
+    local job=(sdma_simnode --gpus 2 -- mpirun --mca coll sdma -np 2 sdma_bench)
+    local few=(-d rocm -W 4 -i 3 -x 1 -c)
+    expect '^1048576 .* sdma *Pass$' "${job[@]}" put_bw "${few[@]}" -m 1M:1M
+    expect '^8 .* loadstore *Pass$' "${job[@]}" put_bibw "${few[@]}" -m 8:8 -s fence D D
+    expect '^1048576 .* sdma *Pass$' "${job[@]}" get_bw "${few[@]}" -m 1M:1M -w dynamic -s pscw D D
+    expect '^64 .* sdma *Pass$' "${job[@]}" put_lat "${few[@]}" -m 64:64 -s lock H D
+    expect '^64 .* sdma *Pass$' "${job[@]}" get_lat "${few[@]}" -m 64:64 -s lock_all H D
+    expect '^64 .* staged *Pass$' "${job[@]}" put_bw "${few[@]}" -m 64:64 -s flush_local D H
+    expect '^64 .* host *Pass$' "${job[@]}" put_bw "${few[@]}" -m 64:64 H H
+    expect '^64 .* staged *Pass$' "${job[@]}" get_bw "${few[@]}" -m 64:64 -w allocate D H
+}
+
 info() {
     expect 'target: gfx90a' sdma_simnode --gfx gfx90a --gpus 3 -- sdma_info
     expect 'no GPU runtime could be started' sdma_info
@@ -66,6 +80,7 @@ info() {
 
 register tools/bench-finds-wrong-byte 60 bench_finds_wrong_byte
 register tools/bench-onesided 240 bench_onesided
+register tools/bench-onesided-paths 120 bench_onesided_paths
 register tools/bench-refuses 60 bench_refuses
 register tools/bench-names-paths 120 bench_names_paths
 register tools/info 60 info

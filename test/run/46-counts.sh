@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=bash
-# What our own code costs, counted in instructions.
+# What our own code costs, counted: instructions, and what a put needs.
 
 counts() {
     command -v valgrind >/dev/null || skip "valgrind is not installed"
@@ -9,3 +9,4 @@ counts() {
 
 register counts/growth 300 counts growth
 register counts/host 300 counts host
+register counts/puts 120 python3 "$top/test/counts/puts.py" --check
