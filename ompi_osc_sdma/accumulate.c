@@ -171,22 +171,39 @@ static int perform(const call_t *call, const osc_sdma_reach_t *reach) {
     return status;
 }
 
-/* Whether the call is ours; otherwise `status` says whether the other component may have it. */
+/* Ranks of other nodes do not see our lock, so in a window of several nodes all must leave a target to the other
+ * component, whose CPU computes there; or, where it cannot, only ranks of the target's node have access. */
+typedef enum server { OURS, THEIRS, NOBODY } server_t;
+static server_t server_of(const osc_sdma_window_t *window, int target) {
+    const osc_sdma_peer_t *peer = NULL != window->peers ? &window->peers[target] : NULL;
+    if (NULL == peer || !peer->device) {
+        return THEIRS;
+    }
+    if (peer->ours) {
+        return window->spans_nodes && peer->cpu_reaches ? THEIRS : OURS;
+    }
+    return peer->cpu_reaches || window->dynamic ? THEIRS : NOBODY;
+}
+
+/* Whether the call is not the other component's; then `status` is that of the call. */
 static bool serve(const call_t *call, int *status) {
     osc_sdma_reach_t reach;
+    switch (server_of(call->window, call->target)) {
+    case THEIRS:
+        return false;
+    case NOBODY:
+        glue_say(0, "accumulates to GPU memory of rank %d on another node are not supported", call->target);
+        *status = MPI_ERR_UNSUPPORTED_OPERATION;
+        return true;
+    default:
+        break;
+    }
     *status = osc_sdma_reach(call->window, call->target, call->disp, call->there.count, call->there.type, &reach);
     if (OMPI_SUCCESS != *status) {
         return true;
     }
-    const osc_sdma_peer_t *peer = NULL != call->window->peers ? &call->window->peers[call->target] : NULL;
     if (NULL == reach.peer) {
-        /* Its CPU would compute there while the lock of that node is somebody else's. */
-        if (NULL != peer && peer->device && !peer->ours && !call->window->dynamic) {
-            glue_say(0, "accumulate to GPU memory on another node is not supported (rank %d)", call->target);
-            *status = MPI_ERR_UNSUPPORTED_OPERATION;
-            return true;
-        }
-        return false;
+        return false; /* host memory of a dynamic window */
     }
     *status = osc_sdma_admit(call->window, call->target, call->disp);
     if (OMPI_SUCCESS == *status) {

@@ -4,6 +4,8 @@
  */
 #include "ompi_osc_sdma/osc_sdma.h"
 
+#include <string.h>
+
 glue_t sdma_glue = {.component = &mca_osc_sdma_component.osc_version};
 
 static const glue_param_t own_params[] = {
@@ -94,13 +96,14 @@ static ompi_osc_base_component_t *best_other(ompi_win_t *win, void **base, size_
     return best;
 }
 
-int osc_sdma_select_lower(ompi_win_t *win, void **base, size_t size, int disp_unit, struct ompi_communicator_t *comm,
-                          struct opal_info_t *info, int flavor, int *model) {
+int osc_sdma_select_lower(osc_sdma_window_t *window, void **base, size_t size, int disp_unit,
+                          struct ompi_communicator_t *comm, struct opal_info_t *info, int flavor, int *model) {
     int status;
     selecting = true;
-    ompi_osc_base_component_t *best = best_other(win, base, size, disp_unit, comm, info, flavor, &status);
+    ompi_osc_base_component_t *best = best_other(window->win, base, size, disp_unit, comm, info, flavor, &status);
     if (NULL != best) {
-        status = best->osc_select(win, base, size, disp_unit, comm, info, flavor, model);
+        status = best->osc_select(window->win, base, size, disp_unit, comm, info, flavor, model);
+        window->lazy_locks = 0 == strcmp("pt2pt", best->osc_version.mca_component_name);
         glue_say(2, "window of %zu bytes: %s is below", size, best->osc_version.mca_component_name);
     }
     selecting = false;

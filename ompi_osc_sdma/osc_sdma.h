@@ -33,8 +33,9 @@ typedef struct osc_sdma_remote {
 
 /* One rank of a window as a target. */
 typedef struct osc_sdma_peer {
-    bool device; /* it has, or may get, GPU memory */
-    bool ours;   /* ... which we reach: it is on this node */
+    bool device;      /* it has, or may get, GPU memory */
+    bool ours;        /* ... which we reach: it is on this node */
+    bool cpu_reaches; /* ... and so does its CPU */
     sdma_address_t address;
     sdma_board_name_t board_name;
     uint64_t base; /* in its addresses; 0 in dynamic windows */
@@ -44,6 +45,7 @@ typedef struct osc_sdma_peer {
     sdma_line_t *_Atomic line;
     sdma_board_t *board;
     osc_sdma_remote_t *remotes;
+    uint64_t starts; /* epochs that we have begun towards it by MPI_Win_start */
 } osc_sdma_peer_t;
 
 /* A range of ours that peers may reach. */
@@ -57,8 +59,10 @@ typedef struct osc_sdma_window {
     struct osc_sdma_window *next;
     ompi_win_t *win;
     ompi_osc_base_module_t lower; /* what the other component offers */
-    int ranks;
+    int ranks, rank;
     bool dynamic;
+    bool spans_nodes;
+    bool lazy_locks;        /* the other component returns from MPI_Win_lock before it has the lock */
     osc_sdma_peer_t *peers; /* NULL: no rank has GPU memory in this window */
     bool has_address;
     sdma_board_t *board;
@@ -100,12 +104,14 @@ bool osc_sdma_windows_try_lock(osc_sdma_window_t **first);
 void osc_sdma_windows_unlock(void);
 
 /* component.c: what the best component besides us makes of the window. */
-int osc_sdma_select_lower(ompi_win_t *win, void **base, size_t size, int disp_unit, struct ompi_communicator_t *comm,
-                          struct opal_info_t *info, int flavor, int *model);
+int osc_sdma_select_lower(osc_sdma_window_t *window, void **base, size_t size, int disp_unit,
+                          struct ompi_communicator_t *comm, struct opal_info_t *info, int flavor, int *model);
 
 /* peer.c */
 int osc_sdma_reach(osc_sdma_window_t *window, int target, ptrdiff_t disp, size_t count, struct ompi_datatype_t *type,
                    osc_sdma_reach_t *reach);
+/* A target to which nothing has gone yet. */
+int osc_sdma_connect(osc_sdma_window_t *window, int target);
 /* Our operations to `target`, or to all: until origins may be used again (`local`) or the effects are there. */
 int osc_sdma_drain(osc_sdma_window_t *window, int target, bool local);
 int osc_sdma_drain_all(osc_sdma_window_t *window, bool local);

@@ -31,6 +31,13 @@ static int connect_to(osc_sdma_peer_t *peer, int target) {
     return OMPI_SUCCESS;
 }
 
+int osc_sdma_connect(osc_sdma_window_t *window, int target) {
+    pthread_mutex_lock(&window->lock);
+    int status = connect_to(&window->peers[target], target);
+    pthread_mutex_unlock(&window->lock);
+    return status;
+}
+
 /* Places are used again for other memory, with another version. */
 static int attach(osc_sdma_peer_t *peer, const sdma_posting_t *posting, int target, sdma_remote_t **remote) {
     osc_sdma_remote_t *known = peer->remotes;

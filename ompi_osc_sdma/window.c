@@ -23,7 +23,8 @@ typedef struct record {
 enum {
     HAS_BOARD = 1,     /* it has, or may get, GPU memory that peers of its node can reach */
     OUT_OF_REACH = 2,  /* it has GPU memory that nobody but its owner can reach */
-    BRINGS_MEMORY = 4, /* it has made the memory of this MPI_Win_allocate */
+    CPU_REACHES = 4,   /* ... which CPUs can reach as well */
+    BRINGS_MEMORY = 8, /* it has made the memory of this MPI_Win_allocate */
 };
 
 /* ---- all windows -------------------------------------------------------------------------------------------- */
@@ -145,7 +146,7 @@ static bool make_board(osc_sdma_window_t *window, size_t entries, record_t *reco
     if (!window->has_address) {
         return false;
     }
-    window->board = sdma_board_create(entries, &record->board_name);
+    window->board = sdma_board_create(entries, (size_t)window->ranks, &record->board_name);
     return NULL != window->board;
 }
 
@@ -190,9 +191,10 @@ static void prepare(osc_sdma_window_t *window, void **base, size_t size, int dis
         return;
     }
     record->base = (uint64_t)(uintptr_t)memory;
+    bool reached = kernel_reaches(memory, size);
     if (make_board(window, 1, record) && OMPI_SUCCESS == add_region(window, memory, size)) {
-        record->flags |= HAS_BOARD;
-    } else if (!kernel_reaches(memory, size) && GLUE_STAGE_NEVER != sdma_glue.stage && !sdma_ompi_gpu_aware()) {
+        record->flags |= reached ? HAS_BOARD | CPU_REACHES : HAS_BOARD;
+    } else if (!reached && GLUE_STAGE_NEVER != sdma_glue.stage && !sdma_ompi_gpu_aware()) {
         record->flags |= OUT_OF_REACH;
     }
 }
@@ -225,9 +227,12 @@ static int learn_peers(osc_sdma_window_t *window, const record_t *records, struc
     for (int p = 0; p < window->ranks; ++p) {
         const record_t *record = &records[p];
         const ompi_proc_t *proc = ompi_comm_peer_lookup(comm, p);
+        bool near = OPAL_PROC_ON_LOCAL_NODE(proc->super.proc_flags);
+        window->spans_nodes = window->spans_nodes || !near;
         window->peers[p] = (osc_sdma_peer_t){
             .device = 0 != (record->flags & HAS_BOARD),
-            .ours = 0 != (record->flags & HAS_BOARD) && OPAL_PROC_ON_LOCAL_NODE(proc->super.proc_flags),
+            .ours = 0 != (record->flags & HAS_BOARD) && near,
+            .cpu_reaches = 0 != (record->flags & CPU_REACHES),
             .address = record->address,
             .board_name = record->board_name,
             .base = record->base,
@@ -343,7 +348,7 @@ static int make(osc_sdma_window_t *window, void **base, size_t size, int disp_un
         status = bring_memory(window, size, base);
         flavor = MPI_WIN_FLAVOR_CREATE;
     }
-    return OMPI_SUCCESS == status ? osc_sdma_select_lower(window->win, base, size, disp_unit, comm, info, flavor, model)
+    return OMPI_SUCCESS == status ? osc_sdma_select_lower(window, base, size, disp_unit, comm, info, flavor, model)
                                   : status;
 }
 
@@ -356,6 +361,7 @@ int osc_sdma_window_make(ompi_win_t *win, void **base, size_t size, int disp_uni
     }
     window->win = win;
     window->ranks = ompi_comm_size(comm);
+    window->rank = ompi_comm_rank(comm);
     window->dynamic = MPI_WIN_FLAVOR_DYNAMIC == flavor;
     pthread_mutex_init(&window->lock, NULL);
     int status = make(window, base, size, disp_unit, comm, info, flavor, model);

@@ -193,9 +193,9 @@ uint64_t sdma_line_local(const sdma_line_t *line) { return line->line->local(); 
 uint64_t sdma_line_done(const sdma_line_t *line) { return line->line->done(); }
 sdma_reason_t sdma_line_reason(const sdma_line_t *line) { return line->line->reason(); }
 
-sdma_board_t *sdma_board_create(size_t entries, sdma_board_name_t *name) {
+sdma_board_t *sdma_board_create(size_t entries, size_t counters, sdma_board_name_t *name) {
     return guarded(static_cast<sdma_board_t *>(nullptr), [&]() -> sdma_board_t * {
-        std::unique_ptr<sdma_board> made(new sdma_board{line::Board::create(entries)});
+        std::unique_ptr<sdma_board> made(new sdma_board{line::Board::create(entries, counters)});
         if (!made->board)
             return nullptr;
         *name = made->board->name();
@@ -229,6 +229,8 @@ int sdma_board_find(const sdma_board_t *board, uint64_t address, size_t bytes, s
 
 int sdma_board_try_lock(sdma_board_t *board) { return board->board->try_lock() ? 1 : 0; }
 void sdma_board_unlock(sdma_board_t *board) { board->board->unlock(); }
+void sdma_board_add(sdma_board_t *board, size_t counter) { board->board->add(counter); }
+uint64_t sdma_board_read(const sdma_board_t *board, size_t counter) { return board->board->read(counter); }
 
 int sdma_event_fd(void) {
     return guarded(-1, [] { return events().fd(); });

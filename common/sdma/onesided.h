@@ -114,11 +114,11 @@ SDMA_API sdma_reason_t sdma_line_reason(const sdma_line_t *line);
 /* ---- boards --------------------------------------------------------------------------------- */
 
 /* What a process shows its peers of one group of its memories, as an MPI window is one: which address ranges
- * have which keys, and a lock. A peer that has the board's name and the owner's address opens it and reads it at
- * any time; the owner runs no code for that. Any thread. */
+ * have which keys, a lock, and counters whose meaning is the user's. A peer that has the board's name and the owner's
+ * address opens it and reads it at any time; the owner runs no code for that. Any thread. */
 typedef struct sdma_board sdma_board_t;
 typedef struct sdma_board_name {
-    uint64_t words[2];
+    uint64_t words[3];
 } sdma_board_name_t;
 typedef struct sdma_posting {
     uint64_t place, version; /* a pair that never comes back on this board */
@@ -127,7 +127,7 @@ typedef struct sdma_posting {
 } sdma_posting_t;
 
 /* Of at most `entries` ranges, 1 to 4096. NULL: no memory. */
-SDMA_API sdma_board_t *sdma_board_create(size_t entries, sdma_board_name_t *name);
+SDMA_API sdma_board_t *sdma_board_create(size_t entries, size_t counters, sdma_board_name_t *name);
 /* NULL: it cannot be opened or is malformed. */
 SDMA_API sdma_board_t *sdma_board_open(const sdma_address_t *owner, const sdma_board_name_t *name);
 SDMA_API void sdma_board_close(sdma_board_t *board);
@@ -140,6 +140,9 @@ SDMA_API int sdma_board_find(const sdma_board_t *board, uint64_t address, size_t
 /* 1: taken. Not recursive, and not given back by the death of the holder. */
 SDMA_API int sdma_board_try_lock(sdma_board_t *board);
 SDMA_API void sdma_board_unlock(sdma_board_t *board);
+/* Start at 0. The read acquires what was stored before the addition. */
+SDMA_API void sdma_board_add(sdma_board_t *board, size_t counter);
+SDMA_API uint64_t sdma_board_read(const sdma_board_t *board, size_t counter);
 
 /* Sleep support: an event descriptor (eventfd; -1: none) that becomes readable when a line of this
  * process moved after sdma_event_arm, and now and then without that: progress all lines then. arm empties

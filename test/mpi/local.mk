@@ -2,7 +2,7 @@
 # MPI programs that runtests.sh starts by the rows of tests.list. They know nothing of the component but the names
 # of its counters and parameters.
 
-EXTRA_DIST += test/mpi/tests.list
+EXTRA_DIST += test/mpi/tests.list test/mpi/windows.list
 
 MPI_TEST_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CFLAGS) -DOMPI_SKIP_MPICXX
 MPI_TEST_LDADD = $(MPI_LIBS)
@@ -22,7 +22,7 @@ if HIP
 MPI_DEVICE_CPPFLAGS = $(MPI_TEST_CPPFLAGS) $(ROCM_CPPFLAGS) -D__HIP_PLATFORM_AMD__
 MPI_DEVICE_LDADD = $(MPI_TEST_LDADD) $(ROCM_LDFLAGS) -lamdhip64 -ldl -lpthread
 check_PROGRAMS += test/mpi/ahead test/mpi/chaos test/mpi/collectives test/mpi/crossed test/mpi/enable \
-	test/mpi/faults test/mpi/lifetime test/mpi/onesided test/mpi/realloc test/mpi/rma
+	test/mpi/faults test/mpi/lifetime test/mpi/onesided test/mpi/realloc test/mpi/rma test/mpi/windows
 test_mpi_ahead_SOURCES = test/mpi/ahead.cpp $(mpi_device_headers)
 test_mpi_ahead_CPPFLAGS = $(MPI_DEVICE_CPPFLAGS)
 test_mpi_ahead_LDADD = $(MPI_DEVICE_LDADD)
@@ -54,7 +54,17 @@ test_mpi_rma_SOURCES = test/mpi/rma.cpp test/mpi/rma_model.hpp test/mpi/rma_type
 	$(mpi_device_headers)
 test_mpi_rma_CPPFLAGS = $(MPI_DEVICE_CPPFLAGS)
 test_mpi_rma_LDADD = $(MPI_DEVICE_LDADD)
+test_mpi_windows_SOURCES = test/mpi/windows.cpp $(mpi_device_headers)
+test_mpi_windows_CPPFLAGS = $(MPI_DEVICE_CPPFLAGS)
+test_mpi_windows_LDADD = $(MPI_DEVICE_LDADD)
 endif
+
+# A libmpisdma whose flush does not wait, to be preloaded: windows must notice.
+check_LTLIBRARIES += libearlyflush.la
+libearlyflush_la_SOURCES = common/sdma/line/batch.cpp
+libearlyflush_la_CPPFLAGS = $(libmpisdma_la_CPPFLAGS) -DSDMA_TEST_BUILD -DSDMA_MUTANT_EARLY_FLUSH
+libearlyflush_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -rpath $(abs_builddir) -Wl,-z,muldefs
+libearlyflush_la_LIBADD = libsdmatest.la
 
 # A stand-in for libmpisdma, to run and to measure the component alone: LD_PRELOAD it.
 dist_check_SCRIPTS += test/mpi/glue.sh

@@ -11,7 +11,8 @@
 #include <map>
 #include <string>
 
-// All performance variables coll_sdma_*. A handle counts from its allocation, so make this before the work.
+// All performance variables coll_sdma_* and osc_sdma_*: both are the library's. A handle counts from its allocation, so
+// make this before the work.
 class Counters {
 public:
     Counters() = default;
@@ -43,13 +44,15 @@ public:
                 continue;
             }
             const std::string full = name;
-            if (full.rfind(prefix, 0) != 0 || kind != MPI_T_PVAR_CLASS_COUNTER || type != MPI_UNSIGNED_LONG_LONG) {
+            const size_t prefix = full.find("_sdma_");
+            if ((full.rfind("coll_sdma_", 0) != 0 && full.rfind("osc_sdma_", 0) != 0) ||
+                kind != MPI_T_PVAR_CLASS_COUNTER || type != MPI_UNSIGNED_LONG_LONG) {
                 continue;
             }
             MPI_T_pvar_handle handle = MPI_T_PVAR_HANDLE_NULL;
             int elements = 0;
             if (MPI_T_pvar_handle_alloc(session_, i, nullptr, &handle, &elements) == MPI_SUCCESS && elements == 1) {
-                handles_[full.substr(prefix.size())] = handle;
+                handles_[full.substr(prefix + std::string("_sdma_").size())] = handle;
             }
         }
     }
@@ -77,7 +80,6 @@ public:
     }
 
 private:
-    inline static const std::string prefix = "coll_sdma_";
     MPI_T_pvar_session session_ = MPI_T_PVAR_SESSION_NULL;
     std::map<std::string, MPI_T_pvar_handle> handles_;
 };

@@ -10,7 +10,7 @@ namespace {
 constexpr uint64_t board_magic = 0x53444d41424f4401; // "SDMABOD" and a version
 
 // A copy that no write overlapped. A writer is at it for some stores only: bounded, then the entry counts as free.
-bool read(const Board_entry &entry, sdma_posting_t &copy) {
+bool copy_entry(const Board_entry &entry, sdma_posting_t &copy) {
     for (int tries = 0; tries < 1000; tries++) {
         // Acquire loads, so that the second look at the version comes after them.
         copy.version = entry.version.load(std::memory_order_acquire);
@@ -26,25 +26,25 @@ bool read(const Board_entry &entry, sdma_posting_t &copy) {
 
 } // namespace
 
-std::unique_ptr<Board> Board::create(size_t entries) {
-    if (entries == 0 || entries > most_entries)
+std::unique_ptr<Board> Board::create(size_t entries, size_t counters) {
+    if (!sensible(entries, counters))
         return nullptr;
-    memory::Segment segment = memory::Segment::create("mpi-sdma-board", bytes_for(entries));
+    memory::Segment segment = memory::Segment::create("mpi-sdma-board", bytes_for(entries, counters));
     if (!segment)
         return nullptr;
-    std::unique_ptr<Board> board(new Board(std::move(segment), entries));
+    std::unique_ptr<Board> board(new Board(std::move(segment), entries, counters));
     board->table().magic.store(board_magic, std::memory_order_release);
     return board;
 }
 
 std::unique_ptr<Board> Board::open(const Address &peer, const sdma_board_name_t &name) {
-    const auto [fd, entries] = name.words;
-    if (entries == 0 || entries > most_entries)
+    const auto [fd, entries, counters] = name.words;
+    if (!sensible(entries, counters))
         return nullptr;
-    memory::Segment segment = memory::Segment::open(peer.identity, fd, bytes_for(entries), true);
+    memory::Segment segment = memory::Segment::open(peer.identity, fd, bytes_for(entries, counters), true);
     if (!segment)
         return nullptr;
-    std::unique_ptr<Board> board(new Board(std::move(segment), entries));
+    std::unique_ptr<Board> board(new Board(std::move(segment), entries, counters));
     return board->table().magic.load(std::memory_order_acquire) == board_magic ? std::move(board) : nullptr;
 }
 
@@ -84,7 +84,7 @@ void Board::withdraw(uint64_t base) {
 int Board::find(uint64_t address, uint64_t bytes, sdma_posting_t &posting) const {
     const uint64_t used = std::min(table().used.load(std::memory_order_acquire), entries_);
     for (uint64_t i = 0; i < used; i++) {
-        if (!read(table().entry[i], posting))
+        if (!copy_entry(table().entry[i], posting))
             continue;
         if (address >= posting.base && address - posting.base < posting.bytes) {
             posting.place = i;

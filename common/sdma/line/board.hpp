@@ -31,13 +31,13 @@ struct Board_table {
 
 class Board {
 public:
-    static constexpr uint64_t most_entries = 4096;
+    static constexpr uint64_t most_entries = 4096, most_counters = uint64_t{1} << 24;
 
-    static std::unique_ptr<Board> create(size_t entries);
+    static std::unique_ptr<Board> create(size_t entries, size_t counters);
     // A peer's; nullptr if it cannot be opened or is not what it should be.
     static std::unique_ptr<Board> open(const Address &peer, const sdma_board_name_t &name);
 
-    sdma_board_name_t name() const { return {{static_cast<uint64_t>(segment_.fd()), entries_}}; }
+    sdma_board_name_t name() const { return {{static_cast<uint64_t>(segment_.fd()), entries_, counters_}}; }
 
     // The owner's. False: no entry is free.
     bool publish(uint64_t base, uint64_t bytes, const sdma_key_t &key);
@@ -50,14 +50,31 @@ public:
     bool try_lock() { return table().lock.exchange(1, std::memory_order_acquire) == 0; }
     void unlock() { table().lock.store(0, std::memory_order_release); }
 
+    // Of a number out of range: nothing, and 0.
+    void add(size_t counter) {
+        if (counter < counters_)
+            this->counter(counter)->fetch_add(1, std::memory_order_release);
+    }
+    uint64_t read(size_t counter) const {
+        return counter < counters_ ? this->counter(counter)->load(std::memory_order_acquire) : 0;
+    }
+
 private:
-    Board(memory::Segment segment, uint64_t entries) : segment_(std::move(segment)), entries_(entries) {}
-    static size_t bytes_for(uint64_t entries) { return offsetof(Board_table, entry) + entries * sizeof(Board_entry); }
+    Board(memory::Segment segment, uint64_t entries, uint64_t counters)
+        : segment_(std::move(segment)), entries_(entries), counters_(counters) {}
+    static bool sensible(uint64_t entries, uint64_t counters) {
+        return entries > 0 && entries <= most_entries && counters <= most_counters;
+    }
+    static size_t counters_at(uint64_t entries) { return offsetof(Board_table, entry) + entries * sizeof(Board_entry); }
+    static size_t bytes_for(uint64_t entries, uint64_t counters) {
+        return counters_at(entries) + counters * sizeof(memory::Word);
+    }
+    memory::Word *counter(size_t counter) const { return segment_.at<memory::Word>(counters_at(entries_)) + counter; }
     Board_table &table() const { return *segment_.at<Board_table>(0); }
     void write(Board_entry &entry, uint64_t base, uint64_t bytes, const sdma_key_t &key);
 
     memory::Segment segment_;
-    uint64_t entries_;
+    uint64_t entries_, counters_;
     std::mutex mutex_; // of the owner's threads
 };
 

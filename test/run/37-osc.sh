@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# shellcheck shell=bash
+# Windows on device memory: the rows of test/mpi/windows.list, and what needs more than one line.
+
+window_test() {
+    local name seconds ranks gpus simnode mca program
+    IFS='|' read -r name seconds ranks gpus simnode mca program < <(grep "^$1|" "$top/test/mpi/windows.list")
+    # shellcheck disable=SC2086 # the fields are words
+    sdma_simnode --gpus "$gpus" $simnode -- mpirun --mca osc sdma -np "$ranks" $mca "$build/test/mpi/"$program
+}
+
+while IFS='|' read -r name seconds _; do
+    case $name in '' | '#'*) continue ;; esac
+    register "osc/$name" "$seconds" window_test "$name"
+done <"$top/test/mpi/windows.list"
+unset name seconds
+
+# An unchanged command line.
+osc_no_options() {
+    sdma_simnode --gpus 2 -- mpirun -np 2 "$build/test/mpi/windows" mode=many
+}
+
+# Whoever switches it off gets Open MPI's own components, with nothing of ours. On a machine that lets the CPU have GPU
+# memory, as the simulated node does, these work too.
+osc_switched_off() {
+    local way
+    for way in '--mca osc ^sdma,ucx,pt2pt' '--mca osc_sdma_enable 0'; do
+        # shellcheck disable=SC2086
+        sdma_simnode --gpus 2 -- mpirun $way -np 2 "$build/test/mpi/rma" windows=create-host origins=host \
+            max=5001 epochs=1
+    done
+    # shellcheck disable=SC2251
+    ! sdma_simnode --gpus 2 -- mpirun --mca osc sdma --mca osc_sdma_fallback none -np 2 \
+        "$build/test/mpi/windows" mode=host
+}
+
+# osc_seeds FIRST LAST: engines late, unordered and stopping.
+osc_seeds() {
+    local seed
+    for ((seed = $1; seed <= $2; seed++)); do
+        echo "chaos $seed"
+        sdma_simnode --gpus 2 --chaos "$seed" -- mpirun --mca osc sdma -np 2 \
+            --mca osc_sdma_put_loadstore_max $((seed % 2 * 1000)) "$build/test/mpi/windows" mode=message rounds=12 seed="$seed"
+        sdma_simnode --gpus 2 --chaos "$seed" -- mpirun --mca osc sdma -np 2 \
+            --mca osc_sdma_put_loadstore_max $((seed % 2 * 1000)) "$build/test/mpi/rma" windows=create-device \
+            max=20001 epochs=1 seed=$((seed * 100)) served=1
+    done
+}
+
+# A flush that does not wait is noticed: the same job, with a library that has this mistake.
+osc_early_flush() {
+    local job=(sdma_simnode --gpus 2 --chaos 1 -- mpirun --mca osc sdma --mca osc_sdma_put_loadstore_max 0 -np 2)
+    "${job[@]}" "$build/test/mpi/windows" mode=message
+    if "${job[@]}" -x LD_PRELOAD="$build/.libs/libearlyflush.so" "$build/test/mpi/windows" mode=message; then
+        echo "the mistake was NOT noticed"
+        return 1
+    fi
+}
+
+# The death of a target ends the job, and nothing of it stays. mpirun's code is that of the rank.
+osc_kill() {
+    local status=0
+    sdma_simnode --gpus 3 -- timeout 60 mpirun --mca osc sdma -np 3 "$build/test/mpi/windows" mode=kill || status=$?
+    echo "status $status"
+    [ $status = 137 ]
+}
+
+# Peers' memory cannot be mapped: an error of MPI's with a line that says why, nothing worse.
+osc_cannot_attach() {
+    local output status=0
+    output=$(sdma_simnode --gpus 2 --fault attach,rank=0 -- timeout 60 mpirun --mca osc sdma -np 2 \
+        "$build/test/mpi/windows" mode=many 2>&1) || status=$?
+    printf '%s\n' "$output"
+    [ $status != 0 ] && [ $status != 124 ] && grep -q 'GPU memory of rank [01] cannot be reached' <<<"$output"
+}
+
+# Two nodes, by namespaces with names of their own. The other component is pt2pt here.
+osc_nodes() {
+    unshare --uts true 2>/dev/null || skip "unshare is not allowed here"
+    local agent
+    agent=$(mktemp)
+    cat >"$agent" <<'END'
+#!/bin/bash
+# HOST COMMAND...: as ssh does it.
+host=$1
+shift
+exec unshare --uts bash -c 'hostname "$1"; shift; exec bash -c "$*"' - "$host" "$@"
+END
+    chmod +x "$agent"
+    PRTE_MCA_plm_ssh_agent=$agent sdma_simnode --gpus 4 -- mpirun --mca plm_rsh_agent "$agent" \
+        --mca oob_tcp_if_include lo --mca btl_tcp_if_include lo --host box1:2,box2:2 -x OMPI_MCA_mca_base_component_path \
+        -x PATH -x LD_LIBRARY_PATH --mca osc sdma -np 4 "$build/test/mpi/windows" mode=nodes
+    rm "$agent"
+}
+
+register osc/no-options 60 osc_no_options
+register osc/switched-off 120 osc_switched_off
+register osc/chaos 240 osc_seeds 1 4
+register osc/early-flush 120 osc_early_flush
+register osc/kill 90 osc_kill
+register osc/cannot-attach 90 osc_cannot_attach
+register osc/nodes 120 osc_nodes
+if [ -n "$soak" ]; then
+    register osc/chaos-soak 14400 osc_seeds 1 200
+fi
