@@ -66,6 +66,8 @@ copy_tree() {
 
 enter_root() {
     cp -L /etc/resolv.conf /etc/hosts "$root/etc/"
+    # A mount point, as any root: unshare wants that.
+    mount --bind "$root" "$root"
     mount -t proc proc "$root/proc"
     mount --rbind /dev "$root/dev"
     mount -t tmpfs -o mode=1777 tmpfs "$root/dev/shm"

@@ -48,17 +48,23 @@ hipError_t make_from_pool(void **memory, size_t size) {
     return error == hipSuccess ? hipStreamSynchronize(stream()) : error;
 }
 
+// HIP 5.7 has it only for GPUs with images, which those for computing are not.
+hipError_t make_pitched(void **memory, size_t size) {
+    size_t pitch = 0;
+    const hipError_t error = hipMallocPitch(memory, &pitch, 4096, (size + 4095) / 4096);
+    int device = 0;
+    int images = 1;
+    (void)hipGetDevice(&device);
+    (void)hipDeviceGetAttribute(&images, hipDeviceAttributeImageSupport, device);
+    return error == hipErrorInvalidValue && images == 0 ? hipErrorNotSupported : error;
+}
+
 const Kind_of_memory kinds[] = {
     {"device", nullptr, [](void **memory, size_t size) { return hipMalloc(memory, size); }, hipFree},
     {"fine-grained", nullptr,
      [](void **memory, size_t size) { return hipExtMallocWithFlags(memory, size, hipDeviceMallocFinegrained); },
      hipFree},
-    {"pitched", nullptr,
-     [](void **memory, size_t size) {
-         size_t pitch = 0;
-         return hipMallocPitch(memory, &pitch, 4096, (size + 4095) / 4096);
-     },
-     hipFree},
+    {"pitched", nullptr, make_pitched, hipFree},
     {"pool", nullptr, make_from_pool, [](void *memory) { return hipFreeAsync(memory, stream()); }},
     {"managed", "host_buffer", [](void **memory, size_t size) { return hipMallocManaged(memory, size); }, hipFree},
     {"pinned host", "host_buffer", [](void **memory, size_t size) { return hipHostMalloc(memory, size); }, hipHostFree},

@@ -9,32 +9,17 @@
 //   mode=waits           waits for the whole device right after operations: the fastest of them takes less than
 //                        most=MICROSECONDS (default 500000), whatever of ours is on the device
 // resident=1: the resident kernel must have issued operations.
-#include <dirent.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <fstream>
-#include <string_view>
 
+#include "test/depth/process.hpp"
 #include "test/mpi/ledger.hpp"
 
 namespace {
-
-// But for sockets: we open none, and ROCr 6.1 leaves one behind with every attachment.
-size_t descriptors() {
-    size_t count = 0;
-    if (DIR *folder = opendir("/proc/self/fd")) {
-        while (const dirent *entry = readdir(folder)) {
-            char target[8] = {};
-            const bool link = readlinkat(dirfd(folder), entry->d_name, target, sizeof target - 1) > 0;
-            count += link && std::string_view(target) != "socket:" ? 1 : 0;
-        }
-        closedir(folder);
-    }
-    return count;
-}
 
 size_t mappings() {
     std::ifstream maps("/proc/self/maps");
@@ -74,11 +59,11 @@ void communicators(Job &job) {
         work(comm);
         MPI_Comm_free(&comm);
         if (round == rounds / 4) {
-            fds = descriptors();
+            fds = descriptors_held();
             maps = mappings();
         }
     }
-    job.check(descriptors() <= fds + 4, "%zu file descriptors after %zu", descriptors(), fds);
+    job.check(descriptors_held() <= fds + 4, "%zu file descriptors after %zu", descriptors_held(), fds);
     job.check(mappings() <= maps + 16, "%zu mappings after %zu", mappings(), maps);
 }
 

@@ -29,7 +29,8 @@ ends_with() {
     }
 }
 
-rank_is_killed() { ends_with 'process rank 1 .* on signal 9' --fault die,rank=1,at=40 --; }
+# Open MPI 5.0 breaks the line before the signal.
+rank_is_killed() { ends_with 'noticed that process rank 1 ' --fault die,rank=1,at=40 --; }
 rank_exits() { ends_with 'Exit code: *3' -- exit=3 rank=1; }
 
 register ends/killed 60 rank_is_killed
