@@ -33,11 +33,19 @@ public:
         std::memcpy(host, buffer, bytes);
         return true;
     }
+    bool is_mine(const void *) override { return true; } // others than us would have had to ask
 };
 
 // HIP and CUDA agree on these calls and numbers but for the prefix of their names.
 constexpr int copy_host_to_device = 1;
 constexpr int copy_device_to_host = 2;
+
+// What the runtimes say about a pointer: the kind of memory first, in all releases. Host memory that the runtime does
+// not know is an error in some and 0 in others; what is on a device is never 0.
+struct Pointer_attributes {
+    int kind;
+    char others[252];
+};
 
 class Gpu : public Device_memory {
 public:
@@ -51,7 +59,9 @@ public:
         }
         if (!(find(prefix, "GetDeviceCount", get_device_count_) && find(prefix, "SetDevice", set_device_) &&
               find(prefix, "Malloc", malloc_) && find(prefix, "Free", free_) && find(prefix, "Memcpy", memcpy_) &&
-              find(prefix, "DeviceSynchronize", synchronize_) && find(prefix, "GetErrorString", get_error_string_)))
+              find(prefix, "DeviceSynchronize", synchronize_) &&
+              find(prefix, "PointerGetAttributes", get_attributes_) &&
+              find(prefix, "GetErrorString", get_error_string_)))
             return false;
         const int status = get_device_count_(&devices_);
         if (status == 0 && devices_ > 0)
@@ -74,6 +84,10 @@ public:
     }
     bool read(void *host, const void *buffer, size_t bytes) override {
         return ok(memcpy_(host, buffer, bytes, copy_device_to_host), "Memcpy");
+    }
+    bool is_mine(const void *buffer) override {
+        Pointer_attributes attributes{};
+        return get_attributes_(&attributes, buffer) == 0 && attributes.kind != 0;
     }
 
 private:
@@ -98,6 +112,7 @@ private:
     int (*free_)(void *) = nullptr;
     int (*memcpy_)(void *, const void *, size_t, int) = nullptr;
     int (*synchronize_)() = nullptr;
+    int (*get_attributes_)(Pointer_attributes *, const void *) = nullptr;
     const char *(*get_error_string_)(int) = nullptr;
 };
 

@@ -33,6 +33,8 @@ public:
     // Blocking copies between host memory and a buffer.
     virtual bool write(void *buffer, const void *host, size_t bytes) = 0;
     virtual bool read(void *host, const void *buffer, size_t bytes) = 0;
+    // Whether memory that others have allocated is of this kind.
+    virtual bool is_mine(const void *buffer) = 0;
     const std::string &error() const { return error_; }
 
 protected:

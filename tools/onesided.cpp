@@ -35,7 +35,8 @@ constexpr int fewer = 10;
 // The window's memory and its handle, on this rank.
 class Window {
 public:
-    Window(Window_kind kind, Device_memory &memory, size_t bytes) : kind_(kind), memory_(memory) {
+    // `name` of the memory's kind.
+    Window(Window_kind kind, Device_memory &memory, Memory name, size_t bytes) : kind_(kind), memory_(memory) {
         const auto size = static_cast<MPI_Aint>(bytes);
         if (kind != Window_kind::allocate && !(base_ = memory.allocate(bytes)))
             die(memory.error());
@@ -44,7 +45,7 @@ public:
             MPI_Win_create(base_, size, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &handle);
             break;
         case Window_kind::allocate:
-            MPI_Win_allocate(size, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &base_, &handle);
+            allocate(size, name);
             break;
         case Window_kind::dynamic:
             MPI_Win_create_dynamic(MPI_INFO_NULL, MPI_COMM_WORLD, &handle);
@@ -75,6 +76,25 @@ public:
     MPI_Aint peers_base = 0; // displacement of the first byte at the peer
 
 private:
+    // With MPI 4.1's key for the kind, which an MPI need not follow.
+    void allocate(MPI_Aint size, Memory name) {
+        MPI_Info info;
+        MPI_Info_create(&info);
+        if (name != Memory::host)
+            MPI_Info_set(info, "mpi_memory_alloc_kinds", (to_string(name) + std::string(":device")).c_str());
+        MPI_Win_allocate(size, 1, info, MPI_COMM_WORLD, &base_, &handle);
+        MPI_Info_free(&info);
+        const int mine = memory_.is_mine(base_);
+        int both = 0, rank = 0;
+        MPI_Allreduce(&mine, &both, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+        MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+        if (both)
+            return;
+        if (rank == 0)
+            die("-w allocate: this MPI gives host memory only; use -w create or dynamic, or H for the window");
+        MPI_Barrier(MPI_COMM_WORLD); // until rank 0 has ended the job
+    }
+
     Window_kind kind_;
     Device_memory &memory_;
     void *base_ = nullptr;
@@ -143,7 +163,8 @@ Benchmark::Benchmark(Operation operation, const Options &options, Device_memory 
       host_(Device_memory::open(Memory::host, error_)), buffer_memory_(origin_on_device(options) ? device : *host_),
       window_memory_(window_on_device(options) ? device : *host_),
       buffer_(buffer_memory_, batch(options.largest) + guard_bytes),
-      window_(options.window, window_memory_, batch(options.largest) + guard_bytes),
+      window_(options.window, window_memory_, window_on_device(options) ? options.memory : Memory::host,
+              batch(options.largest) + guard_bytes),
       staging_(options.check ? batch(options.largest) + guard_bytes : 0) {
     MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
     if (!buffer_.data())

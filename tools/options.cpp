@@ -158,8 +158,6 @@ std::string check_onesided(const Options &options) {
         return "--ab: only for collectives";
     if (options.memory == Memory::host && options.places.find('D') != std::string::npos)
         return "D: which device memory? -d rocm or -d cuda says so";
-    if (options.window == Window_kind::allocate && window_on_device(options))
-        return "-w allocate: MPI gives host memory; use -w create or dynamic, or H for the window";
     return {};
 }
 

@@ -36,8 +36,8 @@ bench_onesided() {
 
 bench_refuses() {
     expect_failure 'sdma_bench: -m 4:2: not MIN:MAX' mpirun -np 2 sdma_bench alltoall -m 4:2
-    expect_failure 'sdma_bench: -w allocate: MPI gives host memory' \
-        mpirun -np 2 sdma_bench put_bw -d rocm -w allocate
+    expect_failure 'sdma_bench: rank 0: -w allocate: this MPI gives host memory only' sdma_simnode --gpus 2 -- \
+        mpirun --mca osc ^sdma -np 2 sdma_bench put_bw -d rocm -w allocate
     expect_failure 'sdma_bench: D: which device memory' mpirun -np 2 sdma_bench put_bw D H
     expect_failure 'sdma_bench: put_lat needs two ranks, not 3' mpirun -np 3 sdma_bench put_lat
     expect_failure 'sdma_bench: put: no such operation' mpirun -np 2 sdma_bench put
@@ -68,6 +68,7 @@ bench_onesided_paths() {
     expect '^64 .* staged *Pass$' "${job[@]}" put_bw "${few[@]}" -m 64:64 -s flush_local D H
     expect '^64 .* host *Pass$' "${job[@]}" put_bw "${few[@]}" -m 64:64 H H
     expect '^64 .* staged *Pass$' "${job[@]}" get_bw "${few[@]}" -m 64:64 -w allocate D H
+    expect '^1048576 .* sdma *Pass$' "${job[@]}" put_bw "${few[@]}" -m 1M:1M -w allocate D D
 }
 
 info() {

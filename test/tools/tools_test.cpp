@@ -89,10 +89,6 @@ TEST(Options, one_sided_operations) {
     EXPECT_NE(check_collective(options), "");
     options.places = "HD";
     EXPECT_TRUE(!origin_on_device(options) && window_on_device(options));
-    options.window = Window_kind::allocate;
-    EXPECT_NE(check_onesided(options), "");
-    options.places = "DH";
-    EXPECT_EQ(check_onesided(options), "");
     options.memory = tools::Memory::host;
     EXPECT_NE(check_onesided(options), "");
     options.places.clear();
