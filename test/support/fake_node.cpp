@@ -160,7 +160,7 @@ char *Runtime::allocate(int device, size_t bytes, void *at, gpu::Memory_kind kin
     if (base == MAP_FAILED)
         throw std::runtime_error("no addresses");
     const uint32_t id = node_.next++;
-    node_.allocations[id] = {offset, bytes, false, 0};
+    node_.allocations[id] = {offset, bytes, false, 0, static_cast<char *>(base)};
     own_[static_cast<char *>(base)] = {id, bytes, pages(bytes), device, ++node_.generation, kind};
     return static_cast<char *>(base);
 }
@@ -215,6 +215,11 @@ Status Runtime::attach(int device, const gpu::Handle &handle, size_t bytes, void
     if (device < 0 || handle.words[0] != handle_magic || found == node_.allocations.end() || found->second.freed ||
         found->second.bytes != bytes)
         return Status::invalid;
+    if (faults.one_mapping)
+        for (const auto &[address, mapping] : mapped_)
+            if (const Node::Allocation &other = node_.allocations[mapping.id];
+                other.base < found->second.base + bytes && found->second.base < other.base + other.bytes)
+                return Status::failed;
     mapped = mmap(nullptr, pages(bytes), PROT_READ | PROT_WRITE, MAP_SHARED, node_.file, found->second.offset);
     if (mapped == MAP_FAILED)
         return Status::no_memory;

@@ -31,6 +31,7 @@ struct Faults {
     std::atomic<bool> no_resident{false};         // no resident kernel for these GPUs
     std::atomic<uint32_t> slow_start{0};          // us that the resident kernel takes to start, at random up to this
     std::atomic<bool> fail_attach{false};
+    std::atomic<bool> one_mapping{false}; // no attachment while freed memory that lay there is attached, as CUDA's
     std::atomic<bool> fail_pin{false};
     std::atomic<bool> no_queues{false};
     std::atomic<bool> no_atomics{false};
@@ -46,6 +47,7 @@ struct Node {
         size_t bytes = 0;
         bool freed = false;
         int mappings = 0; // by peers
+        char *base = nullptr;
     };
     std::mutex mutex;
     int file;

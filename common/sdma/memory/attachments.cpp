@@ -62,6 +62,10 @@ sdma_reason_t Attachments::acquire(gpu::Runtime &runtime, const std::shared_ptr<
         attachment->last_use = ++clock_;
         return SDMA_REASON_none;
     }
+    // CUDA refuses to map an allocation while a freed one that lay there is still mapped. What its owner took
+    // back before it offered this one is known by now.
+    sweep_locked(runtime);
+    found = map_.find(key);
     // Before the entry is read, so that its retirement after the reading is noticed.
     const uint64_t retired = process->table().retired.load(std::memory_order_acquire);
     Exported source;
@@ -144,8 +148,10 @@ int Attachments::sweep(gpu::Runtime &runtime) {
     if (mapped_entries_.load(std::memory_order_relaxed) == 0)
         return 0;
     std::unique_lock lock(mutex_, std::try_to_lock);
-    if (!lock)
-        return 0; // somebody is at it
+    return lock ? sweep_locked(runtime) : 0; // or somebody is at it
+}
+
+int Attachments::sweep_locked(gpu::Runtime &runtime) {
     for (auto &[process, seen] : seen_retired_) {
         const uint64_t retired = process->table().retired.load(std::memory_order_acquire);
         if (retired != seen) {

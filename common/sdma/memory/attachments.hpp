@@ -58,6 +58,7 @@ private:
     bool over_bounds(size_t more_entries, size_t more_bytes) const;
     void make_room(gpu::Runtime &runtime, size_t bytes);
     void detach(gpu::Runtime &runtime, Attachment &attachment);
+    int sweep_locked(gpu::Runtime &runtime);
     Map::iterator erase(Map::iterator entry);
     void mark_retired(const Peer_process &process);
 
