@@ -15,10 +15,15 @@ SDMA_DEVICE const sdma_work_peer *peers_of(const sdma_work *work) {
     return reinterpret_cast<const sdma_work_peer *>(reinterpret_cast<const char *>(work) + work->peers_offset);
 }
 
-// `count` units from src to dst by this workgroup, four in flight per lane.
-template <typename T> SDMA_DEVICE void copy_units(uint64_t src, uint64_t dst, uint64_t count) {
-    uint64_t lanes = device::lanes();
-    uint64_t i = device::lane();
+// Those who copy together: a workgroup, or a wave of one.
+struct Group {
+    uint64_t lane, lanes;
+};
+
+// `count` units from src to dst, four in flight per lane.
+template <typename T> SDMA_DEVICE void copy_units(uint64_t src, uint64_t dst, uint64_t count, Group group) {
+    uint64_t lanes = group.lanes;
+    uint64_t i = group.lane;
     for (; i + 3 * lanes < count; i += 4 * lanes) {
         T a = device::load<T>(src + i * sizeof(T));
         T b = device::load<T>(src + (i + lanes) * sizeof(T));
@@ -35,26 +40,26 @@ template <typename T> SDMA_DEVICE void copy_units(uint64_t src, uint64_t dst, ui
 }
 
 // Bytes up to the first aligned unit, units, bytes. src and dst are congruent modulo sizeof(T).
-template <typename T> SDMA_DEVICE void copy_as(uint64_t src, uint64_t dst, uint64_t bytes) {
+template <typename T> SDMA_DEVICE void copy_as(uint64_t src, uint64_t dst, uint64_t bytes, Group group) {
     uint64_t head = (0 - dst) % sizeof(T);
     head = head < bytes ? head : bytes;
     uint64_t units = (bytes - head) / sizeof(T);
     uint64_t tail = head + units * sizeof(T);
-    copy_units<uint8_t>(src, dst, head);
-    copy_units<T>(src + head, dst + head, units);
-    copy_units<uint8_t>(src + tail, dst + tail, bytes - tail);
+    copy_units<uint8_t>(src, dst, head, group);
+    copy_units<T>(src + head, dst + head, units, group);
+    copy_units<uint8_t>(src + tail, dst + tail, bytes - tail, group);
 }
 
-SDMA_DEVICE void copy_bytes(uint64_t src, uint64_t dst, uint64_t bytes) {
+SDMA_DEVICE void copy_bytes(uint64_t src, uint64_t dst, uint64_t bytes, Group group) {
     uint64_t differ = src ^ dst;
     if (differ % 16 == 0) {
-        copy_as<device::Vector>(src, dst, bytes);
+        copy_as<device::Vector>(src, dst, bytes, group);
     } else if (differ % 8 == 0) {
-        copy_as<uint64_t>(src, dst, bytes);
+        copy_as<uint64_t>(src, dst, bytes, group);
     } else if (differ % 4 == 0) {
-        copy_as<uint32_t>(src, dst, bytes);
+        copy_as<uint32_t>(src, dst, bytes, group);
     } else {
-        copy_units<uint8_t>(src, dst, bytes);
+        copy_units<uint8_t>(src, dst, bytes, group);
     }
 }
 
@@ -62,7 +67,7 @@ SDMA_DEVICE void copy_bytes(uint64_t src, uint64_t dst, uint64_t bytes) {
 SDMA_DEVICE bool mine(const sdma_work_peer &peer) { return peer.path == SDMA_PATH_LOADSTORE; }
 
 // Tiles of all peers, or false if one of them makes no sense.
-SDMA_DEVICE bool count_tiles(const sdma_work *work, uint64_t &tiles) {
+SDMA_DEVICE bool count_tiles(const sdma_work *work, uint64_t &tiles, uint64_t tile = plan::tile_bytes) {
     const sdma_work_peer *peers = peers_of(work);
     tiles = 0;
     for (uint32_t p = 0; p < work->peers; ++p) {
@@ -70,14 +75,14 @@ SDMA_DEVICE bool count_tiles(const sdma_work *work, uint64_t &tiles) {
             if (!plan::peer_ok(peers[p], work->signal_kind)) {
                 return false;
             }
-            tiles += plan::tiles(peers[p].bytes);
+            tiles += plan::copies(peers[p].bytes, tile);
         }
     }
     return true;
 }
 
 // What of [share.begin, share.end) falls into each peer.
-SDMA_DEVICE void copy_share(const sdma_work *work, plan::Share share) {
+SDMA_DEVICE void copy_share(const sdma_work *work, plan::Share share, Group group, uint64_t tile = plan::tile_bytes) {
     const sdma_work_peer *peers = peers_of(work);
     uint64_t first = 0; // tile of the line that the peer starts at
     for (uint32_t p = 0; p < work->peers && first < share.end; ++p) {
@@ -85,11 +90,11 @@ SDMA_DEVICE void copy_share(const sdma_work *work, plan::Share share) {
             continue;
         }
         uint64_t bytes = peers[p].bytes;
-        uint64_t next = first + plan::tiles(bytes);
+        uint64_t next = first + plan::copies(bytes, tile);
         if (share.begin < next && bytes != 0) {
-            uint64_t from = (share.begin > first ? share.begin - first : 0) * plan::tile_bytes;
-            uint64_t to = share.end < next ? (share.end - first) * plan::tile_bytes : bytes;
-            copy_bytes(peers[p].src + from, peers[p].dst + from, to - from);
+            uint64_t from = (share.begin > first ? share.begin - first : 0) * tile;
+            uint64_t to = share.end < next ? (share.end - first) * tile : bytes;
+            copy_bytes(peers[p].src + from, peers[p].dst + from, to - from, group);
         }
         first = next;
     }
@@ -127,7 +132,7 @@ SDMA_DEVICE void copy(sdma_work *work) {
         }
         return;
     }
-    copy_share(work, plan::share(tiles, device::workgroups(), device::workgroup()));
+    copy_share(work, plan::share(tiles, device::workgroups(), device::workgroup()), {device::lane(), device::lanes()});
     if (work->kernel_signals == 0) {
         return;
     }

@@ -20,6 +20,7 @@
 #if defined(__HIP__)
 
 #define SDMA_DEVICE static inline __attribute__((device))
+#define SDMA_DEVICE_MEMBER inline __attribute__((device))
 #define SDMA_KERNEL(most_lanes) extern "C" __attribute__((global, amdgpu_flat_work_group_size(1, most_lanes))) void
 
 namespace sdma::device {
@@ -136,6 +137,7 @@ typedef uint32_t Vector __attribute__((ext_vector_type(4)));
 #elif defined(__CUDACC__)
 
 #define SDMA_DEVICE static inline __device__
+#define SDMA_DEVICE_MEMBER __device__ __forceinline__
 #define SDMA_KERNEL(most_lanes) extern "C" __global__ void __launch_bounds__(most_lanes)
 
 namespace sdma::device {
@@ -216,7 +218,8 @@ SDMA_DEVICE uint64_t broadcast(uint64_t, uint64_t value) { return __shfl_sync(0x
 SDMA_DEVICE void workgroup_sync() { __syncthreads(); }
 
 template <typename T> SDMA_DEVICE T *pointer(uint64_t address) { return reinterpret_cast<T *>(address); }
-template <typename T> SDMA_DEVICE T load(uint64_t address) { return *reinterpret_cast<const T *>(address); }
+// What is copied, each byte once. Not through the first-level cache, where the resident kernel might find older bytes.
+template <typename T> SDMA_DEVICE T load(uint64_t address) { return __ldcg(reinterpret_cast<const T *>(address)); }
 template <typename T> SDMA_DEVICE void store(uint64_t address, T value) { *reinterpret_cast<T *>(address) = value; }
 using Vector = uint4;
 
@@ -232,6 +235,7 @@ using Vector = uint4;
 #endif
 
 #define SDMA_DEVICE [[maybe_unused]] static inline
+#define SDMA_DEVICE_MEMBER inline
 #define SDMA_KERNEL(most_lanes) extern "C" void
 
 namespace sdma::device {

@@ -2,8 +2,8 @@
 //
 // The resident kernel: one wave that takes work records from a mailbox (plan/mailbox.h) and issues
 // them, without a launch for each. It only writes packets: memory that a kernel loads and stores is
-// safe at the boundaries of kernels only. It ends by itself when it has been idle for long, so that
-// nobody who waits for the device waits for it.
+// safe at the boundaries of kernels only, but where stores are coherent (NVIDIA's kernel copies, too).
+// It ends by itself when it has been idle for long, so that nobody who waits for the device waits for it.
 //
 // Lane 0 looks; all lanes follow its order.
 #pragma once
@@ -70,32 +70,45 @@ SDMA_DEVICE uint64_t look(sdma_mailbox *mailbox, uint64_t taken, Idle &idle) {
 
 } // namespace residing
 
-// Every lane of one wave. `serve(work, bytes)` issues a record and returns true for the one lane that
-// has reported it; all lanes are through with the record then.
-template <typename Serve> SDMA_DEVICE void reside(sdma_mailbox *mailbox, Serve serve) {
+// Every lane of one wave. server.expect(n): record n may come next, its words may be looked for. server.rest(): nothing
+// has come. server.serve(n, entry) deals with record n, whose entry the host has written, and returns true for the one
+// lane that has reported it; all lanes are through with the record then.
+template <typename Server> SDMA_DEVICE void reside_as(sdma_mailbox *mailbox, Server &server) {
     using namespace residing;
     uint64_t taken = load(mailbox->done);
     Idle idle{load(mailbox->idle_ns), 0};
     uint64_t limit = taken;
     for (bool ended = false; !ended || taken != limit;) {
         if (taken == limit) {
+            server.expect(taken);
             uint64_t mine = device::lane() == 0 ? look(mailbox, taken, idle) : 0;
             uint64_t now = device::broadcast(reinterpret_cast<uint64_t>(&mailbox->order), mine);
             ended = (now & 1) != 0;
             limit = now >> 1;
             if (taken == limit) {
-                device::pause();
-            } else {
-                device::acquire_system(); // entries and records may lie where others did
+                server.rest();
             }
             continue;
         }
-        const sdma_mailbox_entry &entry = mailbox->records[taken % SDMA_MAILBOX_SLOTS];
-        ++taken;
-        if (serve(device::pointer<sdma_work>(load(entry.record)), load(entry.bytes))) {
+        const uint64_t number = taken++;
+        if (server.serve(number, mailbox->records[number % SDMA_MAILBOX_SLOTS])) {
             store(mailbox->done, taken);
         }
     }
+}
+
+// `serve(work, bytes)`: the record where the host has it.
+template <typename Serve> SDMA_DEVICE void reside(sdma_mailbox *mailbox, Serve serve) {
+    struct Server {
+        Serve with;
+        SDMA_DEVICE_MEMBER void expect(uint64_t) {}
+        SDMA_DEVICE_MEMBER void rest() { device::pause(); }
+        SDMA_DEVICE_MEMBER bool serve(uint64_t, const sdma_mailbox_entry &entry) {
+            device::acquire_system(); // entries and records may lie where others did
+            return with(device::pointer<sdma_work>(residing::load(entry.record)), residing::load(entry.bytes));
+        }
+    } server{serve};
+    reside_as(mailbox, server);
 }
 
 } // namespace sdma

@@ -45,6 +45,11 @@ def at_most(what, value, limit, unit):
     return {"target": what, "value": round(value, 3), "limit": round(limit, 3), "unit": unit, "met": value <= limit}
 
 
+def puts(directory):
+    path = directory / "put.json"
+    return json.loads(path.read_text(encoding="utf-8"))["rows"] if path.exists() else []
+
+
 def targets(directory):
     latency, bench, shared, pair, gemm = (
         Run(directory / f"{name}.json") for name in ("latency", "bench", "shared", "shared-pair", "gemm"))
@@ -56,6 +61,14 @@ def targets(directory):
         for (collective, size, name), us in sorted(latency.us.items()):
             if name == way and 16 <= size <= 4 * KIB:
                 yield at_most(f"{collective} {size_name(size)}: {way}", us, limit, "us")
+    for row in puts(directory):
+        if row["verb"] == "put_lat" and row["way"] == "loadstore, resident":
+            yield at_most("put of 8 B, resident", row["us"], 7.5, "us")
+    bare = {row["bytes"]: row["us"] for row in puts(directory) if row["verb"] == "put_bw" and row["way"] == "copy engine"}
+    for row in puts(directory):
+        if row["verb"] == "put_bw" and row["way"].startswith("one workgroup"):
+            what = f"put {size_name(row['bytes'])}: {row['way']}, copy engine / 0.98"
+            yield at_most(what, row["us"], bare[row["bytes"]] / 0.98, "us")
     for way in ("engine", "engine-resident"):
         for collective, size, us, bare in bench.pairs(way, "copy-engine"):
             if size >= 128 * MIB:

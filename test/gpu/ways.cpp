@@ -3,13 +3,12 @@
 
 #include <cstring>
 #include <map>
-#include <set>
 #include <sstream>
 
 #include <cuda.h>
 #include <mpi.h>
 
-#include "common/sdma/sdma.h"
+#include "parameters.hpp"
 
 Buffers::Buffers(const Job &job, size_t largest) {
     const size_t bytes = largest * static_cast<size_t>(job.size);
@@ -25,61 +24,6 @@ Buffers::~Buffers() {
 namespace {
 
 // ---- ours ------------------------------------------------------------------------------------------
-
-const sdma_param_t &parameter(const std::string &name) {
-    size_t count = 0;
-    const sdma_param_t *rows = sdma_params(&count);
-    for (size_t i = 0; i < count; i++)
-        if (name == rows[i].name) {
-            if (!rows[i].settable)
-                give_up("parameter " + name + " cannot be set at run time");
-            return rows[i];
-        }
-    give_up("there is no parameter " + name);
-}
-
-std::string get_parameter(const std::string &name) {
-    const sdma_param_t &row = parameter(name);
-    switch (row.type) {
-    case SDMA_PARAM_BOOL:
-        return *static_cast<bool *>(row.value) ? "1" : "0";
-    case SDMA_PARAM_INT:
-        return std::to_string(*static_cast<int *>(row.value));
-    case SDMA_PARAM_SIZE:
-        return std::to_string(*static_cast<size_t *>(row.value));
-    case SDMA_PARAM_STRING:
-        break;
-    }
-    return *static_cast<const char **>(row.value);
-}
-
-void set_parameter(const std::string &name, const std::string &value) {
-    static std::set<std::string> kept; // the table points at them
-    const sdma_param_t &row = parameter(name);
-    switch (row.type) {
-    case SDMA_PARAM_BOOL:
-        *static_cast<bool *>(row.value) = value == "1";
-        break;
-    case SDMA_PARAM_INT:
-        *static_cast<int *>(row.value) = std::stoi(value);
-        break;
-    case SDMA_PARAM_SIZE:
-        *static_cast<size_t *>(row.value) = std::stoull(value);
-        break;
-    case SDMA_PARAM_STRING:
-        *static_cast<const char **>(row.value) = kept.insert(value).first->c_str();
-        break;
-    }
-}
-
-const uint64_t *counter(const char *name) {
-    size_t count = 0;
-    const sdma_counter_t *rows = sdma_counters(&count);
-    for (size_t i = 0; i < count; i++)
-        if (std::strcmp(name, rows[i].name) == 0)
-            return rows[i].value;
-    give_up(std::string("there is no counter ") + name);
-}
 
 struct Counts {
     uint64_t served = 0, sdma = 0, loadstore = 0, launches = 0, resident = 0;

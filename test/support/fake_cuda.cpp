@@ -18,6 +18,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -39,6 +40,11 @@ struct Gpu {
 
 enum class Kind { device, managed, pool, host_allocated, host_registered };
 
+struct Import {
+    uint64_t process, base, id; // of the exporter
+    int opened;
+};
+
 struct Allocation {
     Kind kind;
     size_t bytes;
@@ -47,6 +53,7 @@ struct Allocation {
     int file = -1;
     bool imported = false;
     bool synchronous = false;
+    Import import{};
 };
 
 struct Node {
@@ -145,6 +152,26 @@ struct Stream {
     }
 };
 
+// The driver has one lock per context, and holds it while it waits for all kernels before memory goes.
+std::mutex &driver_lock() {
+    static std::mutex &lock = *new std::mutex;
+    return lock;
+}
+std::set<Stream *> &streams() { // guarded by driver_lock()
+    static auto &all = *new std::set<Stream *>;
+    return all;
+}
+class Driver_call {
+    std::lock_guard<std::mutex> lock{driver_lock()};
+};
+struct All_waited_for {
+    Driver_call call;
+    All_waited_for() {
+        for (Stream *stream : streams())
+            stream->wait();
+    }
+};
+
 Stream &stream_of(void *handle) {
     static Stream &null = *new Stream;
     return handle && handle != CU_STREAM_LEGACY ? *static_cast<Stream *>(handle) : null;
@@ -164,9 +191,45 @@ void run_kernel(size_t kernel, const sdma_launch &launch) {
     __atomic_store_n(reinterpret_cast<uint64_t *>(launch.done), 1, __ATOMIC_RELEASE);
 }
 
+// What the real kernel takes the record from.
+void check_carried(const sdma_mailbox_carried &carried, uint64_t number, const sdma_work *work) {
+    const uint64_t *const words = carried.words[number % SDMA_MAILBOX_SLOTS];
+    std::vector<char> values;
+    for (uint32_t i = 0; i <= static_cast<uint32_t>(words[0]); i++) {
+        if (words[i] >> 32 != static_cast<uint32_t>(number + 1))
+            std::abort();
+        const auto value = static_cast<uint32_t>(words[i]);
+        values.insert(values.end(), reinterpret_cast<const char *>(&value), reinterpret_cast<const char *>(&value + 1));
+    }
+    if (values.size() == sizeof(uint32_t))
+        return; // not carried
+    std::vector<char> expected(sizeof(uint32_t));
+    const auto add = [&expected](const void *from, size_t bytes) {
+        expected.insert(expected.end(), static_cast<const char *>(from), static_cast<const char *>(from) + bytes);
+    };
+    add(&work, sizeof work);
+    add(work, work->record_bytes);
+    const auto *queues =
+        reinterpret_cast<const sdma_work_queue *>(reinterpret_cast<const char *>(work) + work->queues_offset);
+    for (uint32_t q = 0; q < work->queues; q++)
+        add(reinterpret_cast<const void *>(queues[q].ring), sizeof(sdma_ring));
+    if (values.size() != expected.size() || !std::equal(values.begin() + 4, values.end(), expected.begin() + 4))
+        std::abort();
+}
+
 void reside(const sdma_residence &residence) {
-    sdma::reside(reinterpret_cast<sdma_mailbox *>(residence.mailbox),
-                 [](sdma_work *work, uint64_t) { return sdma::report(work, sdma::issue(work, 0, 1)); });
+    auto *const mailbox = reinterpret_cast<sdma_mailbox *>(residence.mailbox);
+    uint64_t number = mailbox->done;
+    sdma::reside(mailbox, [&](sdma_work *work, uint64_t) {
+        check_carried(*reinterpret_cast<const sdma_mailbox_carried *>(mailbox + 1), number++, work);
+        sdma::Outcome outcome = sdma::issue(work, 0, 1);
+        uint64_t tiles = 0;
+        if (work->resident_copies && sdma::copying::count_tiles(work, tiles, sdma::plan::wave_tile_bytes)) {
+            sdma::copying::copy_share(work, {0, tiles}, {0, 1}, sdma::plan::wave_tile_bytes);
+            sdma::copying::raise_signals(work);
+        }
+        return sdma::report(work, outcome);
+    });
     __atomic_store_n(reinterpret_cast<uint64_t *>(residence.done), 1, __ATOMIC_RELEASE);
 }
 
@@ -318,7 +381,7 @@ CUresult cuMemGetAddressRange(CUdeviceptr *base, size_t *bytes, CUdeviceptr addr
 }
 
 struct Ipc {
-    uint64_t magic, process, bytes;
+    uint64_t magic, process, bytes, base, id;
     int file, device;
 };
 static_assert(sizeof(Ipc) <= sizeof(CUipcMemHandle));
@@ -329,7 +392,9 @@ CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr address) {
     const auto found = node().allocations.find(reinterpret_cast<char *>(address));
     if (found == node().allocations.end() || found->second.kind != Kind::device || found->second.imported)
         return CUDA_ERROR_INVALID_VALUE;
-    const Ipc ipc{ipc_magic, static_cast<uint64_t>(getpid()), found->second.bytes, found->second.file,
+    const Ipc ipc{ipc_magic,           static_cast<uint64_t>(getpid()),
+                  found->second.bytes, address,
+                  found->second.id,    found->second.file,
                   found->second.device};
     std::memset(handle, 0, sizeof *handle);
     std::memcpy(handle, &ipc, sizeof ipc);
@@ -342,6 +407,20 @@ CUresult cuIpcOpenMemHandle(CUdeviceptr *address, CUipcMemHandle handle, unsigne
         return CUDA_ERROR_INVALID_CONTEXT;
     if (ipc.magic != ipc_magic || ipc.process == static_cast<uint64_t>(getpid()))
         return CUDA_ERROR_INVALID_VALUE;
+    {
+        std::lock_guard lock(node().mutex);
+        for (auto &[mapped, other] : node().allocations) {
+            const Import &from = other.import;
+            if (!other.imported || from.process != ipc.process || from.base >= ipc.base + ipc.bytes ||
+                ipc.base >= from.base + other.bytes)
+                continue;
+            if (from.id != ipc.id)
+                return CUDA_ERROR_ALREADY_MAPPED; // it was freed, and is still mapped here
+            other.import.opened++;
+            *address = reinterpret_cast<CUdeviceptr>(mapped);
+            return CUDA_SUCCESS;
+        }
+    }
     const std::string path = "/proc/" + std::to_string(ipc.process) + "/fd/" + std::to_string(ipc.file);
     const int file = open(path.c_str(), O_RDWR | O_CLOEXEC);
     char *memory = file < 0 ? nullptr : map(file, ipc.bytes);
@@ -350,15 +429,19 @@ CUresult cuIpcOpenMemHandle(CUdeviceptr *address, CUipcMemHandle handle, unsigne
     if (!memory)
         return CUDA_ERROR_INVALID_HANDLE;
     std::lock_guard lock(node().mutex);
-    node().allocations[memory] = {Kind::device, ipc.bytes, ipc.device, node().next_id++, -1, true};
+    node().allocations[memory] = {Kind::device, ipc.bytes, ipc.device, node().next_id++,
+                                  -1,           true,      false,      {ipc.process, ipc.base, ipc.id, 1}};
     *address = reinterpret_cast<CUdeviceptr>(memory);
     return CUDA_SUCCESS;
 }
 CUresult cuIpcCloseMemHandle(CUdeviceptr address) {
+    const All_waited_for all;
     std::lock_guard lock(node().mutex);
     const auto found = node().allocations.find(reinterpret_cast<char *>(address));
     if (found == node().allocations.end() || !found->second.imported)
         return CUDA_ERROR_INVALID_VALUE;
+    if (--found->second.import.opened != 0)
+        return CUDA_SUCCESS;
     munmap(found->first, found->second.bytes);
     node().allocations.erase(found);
     return CUDA_SUCCESS;
@@ -380,6 +463,7 @@ CUresult cuMemAlloc(CUdeviceptr *address, size_t bytes) {
     return CUDA_SUCCESS;
 }
 CUresult cuMemFree(CUdeviceptr address) {
+    const All_waited_for all;
     std::lock_guard lock(node().mutex);
     const auto found = node().allocations.find(reinterpret_cast<char *>(address));
     if (found == node().allocations.end() || found->second.kind >= Kind::host_allocated || found->second.imported)
@@ -425,6 +509,7 @@ CUresult cuMemHostRegister(void *address, size_t bytes, unsigned) {
     return added ? CUDA_SUCCESS : CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
 }
 CUresult cuMemHostUnregister(void *address) {
+    const All_waited_for all;
     std::lock_guard lock(node().mutex);
     return node().allocations.erase(static_cast<char *>(address)) ? CUDA_SUCCESS
                                                                   : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
@@ -435,10 +520,12 @@ CUresult cuMemHostGetDevicePointer(CUdeviceptr *device, void *address, unsigned)
 }
 
 CUresult cuMemsetD8Async(CUdeviceptr address, unsigned char value, size_t bytes, CUstream stream) {
+    const Driver_call call;
     stream_of(stream).give([=] { std::memset(reinterpret_cast<void *>(address), value, bytes); });
     return CUDA_SUCCESS;
 }
 CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
+    const Driver_call call;
     if (current_device() < 0)
         return CUDA_ERROR_INVALID_CONTEXT;
     stream_of(stream).give(
@@ -447,10 +534,17 @@ CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream 
 }
 
 CUresult cuStreamCreateWithPriority(CUstream *stream, unsigned, int) {
-    *stream = reinterpret_cast<CUstream>(new Stream);
+    const Driver_call call;
+    auto *const made = new Stream;
+    streams().insert(made);
+    *stream = reinterpret_cast<CUstream>(made);
     return CUDA_SUCCESS;
 }
 CUresult cuStreamDestroy(CUstream stream) {
+    {
+        const Driver_call call;
+        streams().erase(reinterpret_cast<Stream *>(stream));
+    }
     delete reinterpret_cast<Stream *>(stream);
     return CUDA_SUCCESS;
 }
@@ -460,6 +554,7 @@ CUresult cuStreamSynchronize(CUstream stream) {
     return CUDA_SUCCESS;
 }
 CUresult cuStreamBatchMemOp(CUstream stream, unsigned count, CUstreamBatchMemOpParams *operations, unsigned) {
+    const Driver_call call;
     for (unsigned i = 0; i < count; i++) {
         const auto operation = operations[i].writeValue;
         if (operation.operation == CU_STREAM_MEM_OP_WRITE_VALUE_64)
@@ -493,6 +588,7 @@ CUresult cuModuleGetFunction(CUfunction *function, CUmodule, const char *name) {
 }
 CUresult cuLaunchKernel(CUfunction function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
                         CUstream stream, void **parameters, void **) {
+    const Driver_call call;
     const auto kernel = static_cast<size_t>(reinterpret_cast<const char *const *>(function) - std::begin(kernel_names));
     if (std::strcmp(kernel_names[kernel], "sdma_resident") == 0)
         stream_of(stream).give(

@@ -391,7 +391,10 @@ void Runtime::run_resident(const Work &work) {
         reside(static_cast<sdma_mailbox *>(work.argument), [this](struct sdma_work *record, uint64_t bytes) {
             if (bytes != record->record_bytes)
                 throw std::runtime_error("another record than was handed over");
-            const bool reported = report(record, issue(record, 0, 1));
+            const Outcome outcome = issue(record, 0, 1);
+            if (record->resident_copies != 0)
+                run_copy_kernel(record);
+            const bool reported = report(record, outcome);
             resided++;
             return reported;
         });

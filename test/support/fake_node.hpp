@@ -36,6 +36,7 @@ struct Faults {
     std::atomic<bool> no_queues{false};
     std::atomic<bool> no_atomics{false};
     std::atomic<bool> coherent_stores{false}; // load/store kernels raise signals if asked
+    std::atomic<bool> resident_copies{false}; // the resident kernel moves what a record allows it to
     std::atomic<uint32_t> slow_us{0};         // between packets
     std::atomic<uint64_t> chaos{0};           // seed: packets of the queues in random order, late
 };
@@ -101,6 +102,7 @@ public:
     std::unique_ptr<sdma::gpu::Stream> stream(int) override { return nullptr; }
     bool host_atomics() const override { return !faults.no_atomics; }
     bool coherent_stores() const override { return faults.coherent_stores; }
+    bool resident_copies() const override { return faults.resident_copies; }
     sdma::gpu::Status copy(void *dst, const void *src, size_t bytes) override;
     void on_free(std::function<void(void *, uint64_t)> hook) override;
 

@@ -306,6 +306,33 @@ TEST_F(Collectives, share_operations_with_the_load_store_kernel) {
     world.run([](Rank &rank) { exchange(rank, 40); });
 }
 
+// Load/store peers as well, where it can: no launch is left but its own.
+TEST_F(Collectives, are_copied_by_it_up_to_a_size) {
+    With_loadstore_max all(size_t{1} << 30);
+    With<size_t> most(params().resident_max, 20000);
+    World world(3);
+    world.run([](Rank &rank) {
+        rank.gpu->faults.coherent_stores = rank.gpu->faults.resident_copies = true;
+        char *send = rank.gpu->allocate(0, 90000), *recv = rank.gpu->allocate(0, 90000);
+        const auto n = static_cast<size_t>(rank.size);
+        for (size_t bytes : {size_t{1}, size_t{4097}, 20000 / n, 20000 / n + 1, size_t{30000}}) {
+            const uint64_t resided = rank.gpu->resided;
+            EXPECT_EQ(SDMA_OK, checked_alltoall(rank, send, recv, bytes, bytes));
+            EXPECT_EQ(bytes * n <= 20000 ? 1 : 0, rank.gpu->resided - resided) << bytes;
+        }
+    });
+}
+
+TEST_F(Collectives, are_copied_by_it_beside_engines) {
+    With_loadstore_max some(size_t{5000});
+    With<size_t> most(params().resident_max, size_t{1} << 30);
+    World world(3);
+    world.run([](Rank &rank) {
+        rank.gpu->faults.coherent_stores = rank.gpu->faults.resident_copies = true;
+        exchange(rank, 40);
+    });
+}
+
 TEST_F(Collectives, go_without_it_where_there_is_none) {
     const uint64_t before = counter("resident");
     World world(3);
@@ -314,6 +341,62 @@ TEST_F(Collectives, go_without_it_where_there_is_none) {
         exchange(rank, 5);
     });
     EXPECT_EQ(before, counter("resident"));
+    With_loadstore_max all(size_t{1} << 30);
+    With<size_t> most(params().resident_max, size_t{1} << 30);
+    World copied(3);
+    copied.run([](Rank &rank) {
+        rank.gpu->faults.no_resident = true;
+        rank.gpu->faults.coherent_stores = rank.gpu->faults.resident_copies = true;
+        exchange(rank, 5);
+    });
+    EXPECT_EQ(before, counter("resident"));
+}
+
+// ---- room in a ring that kernels must not wait for --------------------------------------------------
+
+TEST(Claims, leave_room_for_pads_and_let_what_is_too_large_alone) {
+    sdma::engine::Queue queue;
+    queue.bytes = 4096;
+    EXPECT_TRUE(queue.claim(1000));
+    EXPECT_TRUE(queue.claim(1000));
+    EXPECT_FALSE(queue.claim(48)); // 4096 bytes in use are one too many
+    EXPECT_TRUE(queue.claim(47));
+    queue.unclaim(1000);
+    queue.unclaim(47);
+    EXPECT_FALSE(queue.claim(100000));
+    queue.unclaim(1000);
+    EXPECT_TRUE(queue.claim(100000));
+    EXPECT_FALSE(queue.claim(1));
+    queue.unclaim(100000);
+    EXPECT_EQ(0U, queue.claimed);
+}
+
+TEST_F(Collectives, do_not_start_a_kernel_before_there_is_room_for_it) {
+    World world(2);
+    world.run([](Rank &rank) {
+        exchange(rank, 2);
+        sdma_reason_t reason;
+        std::vector<sdma::engine::Queue *> queues;
+        for (int peer = 0; peer < rank.size; peer++)
+            queues.push_back(
+                rank.context->queue(0, {0, static_cast<uint8_t>(peer), 0, 0}, sdma::engine::Producer::device, reason));
+        for (auto *queue : queues) {
+            ASSERT_NE(nullptr, queue);
+            queue->kernels_must_not_wait = true;
+            EXPECT_TRUE(queue->claim(queue->bytes)); // somebody else's
+        }
+        char *send = rank.gpu->allocate(0, 2000), *recv = rank.gpu->allocate(0, 2000);
+        const uint64_t before = rank.gpu->resided;
+        auto op = rank.start(alltoall(send, recv, 1000));
+        for (int i = 0; i < 1000; i++)
+            EXPECT_EQ(SDMA_PENDING, op->test());
+        EXPECT_EQ(before, rank.gpu->resided);
+        for (auto *queue : queues)
+            queue->unclaim(queue->bytes);
+        EXPECT_EQ(SDMA_OK, Rank::finish(*op));
+        for (auto *queue : queues)
+            EXPECT_EQ(0U, queue->claimed);
+    });
 }
 
 TEST_F(Collectives, end_with_its_death) {

@@ -4,6 +4,7 @@
 // use by the first back end that can, destroyed when the process's layer goes down.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -32,16 +33,39 @@ struct Queue {
     std::string back_end; // "user", "proxy"
     // Signals by FENCE cost its consumer less than by ATOMIC.
     bool prefers_fence = false;
-    // Tell the consumer that packets are coming: call it after launching a producer, and after a
+    // Tell the consumer that packets are coming: call it right before launching a producer, and after a
     // host producer has published. Empty where hardware reads the doorbell. Any thread; cheap.
     std::function<void()> wake;
     // Set before destroy() after a fault: a kernel may still come to the ring, so its memory stays.
     bool faulty = false;
+    // Its consumer is a thread that calls the runtime, whose driver may hold a lock while it waits for kernels: where
+    // memory is unmapped, or freed by the application. A kernel that waited for room would be waited for itself
+    // (seen on 2 x H200), so room is claimed before it starts.
+    bool kernels_must_not_wait = false;
+    // For a kernel's packets of `packet_bytes` in all, until they are consumed; false: not now. A claim that can never
+    // be fits into an idle ring. Any thread.
+    bool claim(uint64_t packet_bytes);
+    void unclaim(uint64_t packet_bytes);
+    std::atomic<uint64_t> claimed{0};
     // The cursors where the host may read them (device memory behind a small BAR it may not).
     const struct sdma_ring_cursors *visible_cursors = nullptr;
     // Diagnostic line part: engine, read, write and committed pointers.
     std::string describe() const;
 };
+
+// The pad before a reservation is smaller than the reservation.
+inline constexpr uint64_t with_pads(uint64_t packet_bytes) { return 2 * packet_bytes; }
+
+inline bool Queue::claim(uint64_t packet_bytes) {
+    uint64_t others = claimed.load(std::memory_order_relaxed);
+    do {
+        if (others != 0 && others + with_pads(packet_bytes) >= bytes)
+            return false;
+    } while (!claimed.compare_exchange_weak(others, others + with_pads(packet_bytes)));
+    return true;
+}
+
+inline void Queue::unclaim(uint64_t packet_bytes) { claimed -= with_pads(packet_bytes); }
 
 // A number for Queue::generation.
 uint64_t new_generation();

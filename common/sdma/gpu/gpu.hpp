@@ -134,6 +134,8 @@ public:
     // Whether peers and the host see what a running kernel has stored and released, before it ends: then it
     // may raise signals itself. Not so for AMD's coarse-grained memory, which needs the kernel's end.
     virtual bool coherent_stores() const { return false; }
+    // Whether the resident kernel moves load/store peers as well, and reads the records that a mailbox carries.
+    virtual bool resident_copies() const { return false; }
 
     // Blocking copy between any two of device and host memory.
     virtual Status copy(void *dst, const void *src, size_t bytes) = 0;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "../../../kernels/mutants.h"
 #include "../base/base.hpp"
@@ -16,7 +17,10 @@ bool is(const char *parameter, const char *value) { return strcmp(parameter, val
 
 uint64_t load_acquire(const uint64_t *word) { return __atomic_load_n(word, __ATOMIC_ACQUIRE); }
 
-uint64_t chunk_bytes() { return plan::clamp_chunk(params().chunk_max); }
+// The limit is the hardware's.
+uint64_t chunk_bytes(const engine::Queue &queue) {
+    return plan::clamp_chunk(queue.kernels_must_not_wait ? packet::copy_limit : params().chunk_max);
+}
 
 // What a batch may take of a ring: as much as one reservation can, so that it never waits for itself.
 uint64_t most_dwords(const engine::Queue &queue) { return queue.bytes / 2 / sizeof(uint32_t); }
@@ -25,14 +29,11 @@ constexpr uint64_t signals_dwords = 2 * packet::Atomic::dwords;
 } // namespace
 
 Batch::Batch(op::Context &context, gpu::Runtime &runtime, int device, bool by_host, bool held, bool at_target)
-    : context_(context), runtime_(runtime), device_(device), by_host_(by_host), held_(held), at_target_(at_target) {
-    const char *signal = params().signal;
-    if (is(signal, "fence") || (!is(signal, "atomic") && !runtime.host_atomics()))
-        signal_kind_ = SDMA_SIGNAL_FENCE;
-}
+    : context_(context), runtime_(runtime), device_(device), by_host_(by_host), held_(held), at_target_(at_target) {}
 
 // A record that kernels or engines may still use stays where it is.
 Batch::~Batch() {
+    unclaim_rings();
     if (record_ && (complete_ || !issued_))
         context_.give_record(record_, record_bytes_);
 }
@@ -42,7 +43,7 @@ Batch::~Batch() {
 uint64_t Batch::most_bytes(const engine::Queue *queue) {
     if (!queue)
         return UINT64_MAX;
-    return (most_dwords(*queue) - signals_dwords) / packet::Copy::dwords * chunk_bytes();
+    return (most_dwords(*queue) - signals_dwords) / packet::Copy::dwords * chunk_bytes(*queue);
 }
 
 bool Batch::add(uint64_t src, uint64_t dst, uint64_t bytes, engine::Queue *queue, Target_word *target) {
@@ -55,11 +56,14 @@ bool Batch::add(uint64_t src, uint64_t dst, uint64_t bytes, engine::Queue *queue
     copy.path = queue ? SDMA_PATH_ENGINE : SDMA_PATH_LOADSTORE;
     if (queue) {
         auto leg = std::find_if(legs_.begin(), legs_.end(), [&](const Leg &leg) { return leg.queue == queue; });
-        const uint64_t dwords = plan::copies(bytes, chunk_bytes()) * packet::Copy::dwords;
+        // One record, one limit of its copies.
+        if (!legs_.empty() && legs_[0].queue->kernels_must_not_wait != queue->kernels_must_not_wait)
+            return false;
+        const uint64_t dwords = plan::copies(bytes, chunk_bytes(*queue)) * packet::Copy::dwords;
         if (leg != legs_.end() && leg->dwords + dwords + signals_dwords > most_dwords(*queue))
             return false;
         if (leg == legs_.end())
-            leg = legs_.insert(leg, Leg{queue, target, 0, 0});
+            leg = legs_.insert(leg, Leg{queue, target, 0, 0, 0});
         leg->dwords += dwords;
         copy.queue = static_cast<uint32_t>(leg - legs_.begin());
     }
@@ -76,7 +80,17 @@ bool Batch::add_value(uint64_t value, uint64_t dst, engine::Queue *queue, Target
 
 // ---- records -------------------------------------------------------------------------------------
 
+// An ATOMIC makes the proxy read the word first, by a copy that it waits for.
+enum sdma_signal_kind Batch::signal_kind() const {
+    const char *signal = params().signal;
+    const auto prefers_fence = [](const Leg &leg) { return leg.queue->prefers_fence; };
+    const bool fence = is(signal, "fence") || (!is(signal, "atomic") &&
+                                               (!runtime_.host_atomics() || std::ranges::any_of(legs_, prefers_fence)));
+    return fence ? SDMA_SIGNAL_FENCE : SDMA_SIGNAL_ATOMIC;
+}
+
 bool Batch::build_copying() {
+    signal_kind_ = signal_kind();
     if (!record_) {
         const size_t words = 2 * legs_.size() + values_.size();
         const size_t bytes = plan::record_bytes(legs_.size(), copies_.size());
@@ -135,19 +149,23 @@ bool Batch::build(const std::vector<plan::Peer> &peers) {
     plan::Operation operation;
     operation.sequence = last;
     operation.signal_kind = signal_kind_;
-    operation.chunk_bytes = chunk_bytes();
+    operation.chunk_bytes = legs_.empty() ? packet::copy_limit : chunk_bytes(*legs_[0].queue);
     operation.spin_budget = plan::spin_budget(static_cast<uint64_t>(std::max(params().hardware_timeout, 1)),
                                               by_host_ ? plan::Initiator::host : plan::Initiator::gpu);
     operation.rings = rings;
     operation.peers = peers;
+    uint64_t moved_by_kernel = 0;
+    for (const plan::Peer &peer : peers)
+        moved_by_kernel += peer.path == SDMA_PATH_LOADSTORE ? peer.bytes : 0;
+    const bool resident = is(params().launch, "resident") && (!by_host_ || legs_.empty());
+    operation.resident_copies =
+        resident && moved_by_kernel != 0 && runtime_.resident_copies() && moved_by_kernel <= params().resident_max;
     const auto room = static_cast<size_t>(reinterpret_cast<std::byte *>(words_) - record_);
     work_ = plan::build(operation, {record_, room});
     started_ = host_issued_ = handed_ = false;
-    issue_ = {0, !legs_.empty() && !by_host_, false};
-    resident_ = issue_.needed && is(params().launch, "resident") ? &context_.resident(device_) : nullptr;
-    const bool moves_itself = std::any_of(peers.begin(), peers.end(),
-                                          [](const plan::Peer &peer) { return peer.path == SDMA_PATH_LOADSTORE; });
-    copy_ = {0, moves_itself, false};
+    issue_ = {0, (!legs_.empty() && !by_host_) || operation.resident_copies, false};
+    resident_ = issue_.needed && resident ? &context_.resident(device_) : nullptr;
+    copy_ = {0, moved_by_kernel != 0 && !operation.resident_copies, false};
     return work_ != nullptr;
 }
 
@@ -171,6 +189,8 @@ Batch::Progress Batch::start() {
         host_issued_ = issued_ = true;
         count(Counter::put_batches);
     }
+    if (issue_.needed && !issue_.launch && !handed_ && !claim_rings())
+        return Progress::waiting;
     if (issue_.needed && !issue_.launch && !handed_)
         if (Progress progress = hand_over(); progress != Progress::moved)
             return progress;
@@ -195,14 +215,18 @@ Batch::Progress Batch::hand_over() {
     const gpu::Status status = resident_ ? resident_->submit(*work_) : gpu::Status::unsupported;
     if (status == gpu::Status::unsupported) {
         resident_ = nullptr;
-        return launch(issue_, gpu::Kernel::issue, 1, "issue");
+        copy_.needed = copy_.needed || work_->resident_copies != 0;
+        work_->resident_copies = 0;
+        issue_.needed = !legs_.empty();
+        return issue_.needed ? launch(issue_, gpu::Kernel::issue, 1, "issue") : Progress::moved;
     }
     if (status == gpu::Status::pending)
         return Progress::waiting;
     if (status != gpu::Status::ok)
         return fail(std::string("resident kernel cannot be started: ") + gpu::to_string(status));
     handed_ = issued_ = true;
-    count(Counter::put_batches);
+    if (!legs_.empty())
+        count(Counter::put_batches);
     return Progress::moved;
 }
 
@@ -219,6 +243,28 @@ Batch::Progress Batch::launch(Started &started, gpu::Kernel kernel, uint32_t wor
     if (status == gpu::Status::pending)
         return Progress::waiting;
     return fail(std::string(name) + " kernel cannot be started: " + gpu::to_string(status));
+}
+
+// All or none, as for collectives; kept until the end.
+bool Batch::claim_rings() {
+    const auto needed = [this](const Leg &leg) { return leg.queue->kernels_must_not_wait && !by_host_; };
+    for (Leg &leg : legs_) {
+        const uint64_t bytes = (leg.dwords + signals_dwords) * sizeof(uint32_t);
+        if (leg.claim != 0 || !needed(leg))
+            continue;
+        if (!leg.queue->claim(bytes)) {
+            unclaim_rings();
+            return false;
+        }
+        leg.claim = bytes;
+    }
+    return true;
+}
+
+void Batch::unclaim_rings() {
+    for (Leg &leg : legs_)
+        if (leg.claim != 0)
+            leg.queue->unclaim(std::exchange(leg.claim, 0));
 }
 
 // The CPU would have to wait for room, and nothing here waits. Other threads may still be faster: then
@@ -305,6 +351,7 @@ Batch::Progress Batch::poll() {
     departed_ = true;
     if (!at_target_ || legs_.empty() || (state_ == State::reading && all_at_target())) {
         complete_ = true;
+        unclaim_rings();
         return Progress::moved;
     }
     // What came back may have been fetched before the word was raised: again, then.

@@ -77,6 +77,7 @@ private:
         Target_word *target = nullptr;
         uint64_t dwords = 0;
         uint64_t expected_at_target = 0;
+        uint64_t claim = 0; // bytes of the ring
     };
     struct Started {
         gpu::Launch launch = 0;
@@ -87,10 +88,13 @@ private:
         uint64_t value;
     };
 
+    enum sdma_signal_kind signal_kind() const;
     bool build_copying();
     bool build_reading();
     bool build(const std::vector<plan::Peer> &peers);
     bool room_in_rings() const;
+    bool claim_rings();
+    void unclaim_rings();
     Progress start();
     Progress hand_over();
     Progress launch(Started &started, gpu::Kernel kernel, uint32_t workgroups, const char *name);

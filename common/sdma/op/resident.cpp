@@ -22,7 +22,8 @@ constexpr int64_t most_idle_us = 1000000;
 
 Resident::Resident(gpu::Runtime &runtime, int device)
     : runtime_(runtime), device_(device),
-      mailbox_(static_cast<sdma_mailbox *>(runtime.allocate_shared(sizeof(sdma_mailbox)))) {}
+      mailbox_(static_cast<sdma_mailbox *>(runtime.allocate_shared(
+          sizeof(sdma_mailbox) + (runtime.resident_copies() ? sizeof(sdma_mailbox_carried) : 0)))) {}
 
 Resident::~Resident() {
     if (!mailbox_)
@@ -54,6 +55,8 @@ gpu::Status Resident::submit(const struct sdma_work &work) {
     if (mailbox::state(*mailbox_) == SDMA_MAILBOX_ENDED)
         if (const gpu::Status status = start(); status != gpu::Status::ok)
             return status;
+    if (runtime_.resident_copies())
+        mailbox::carry(*reinterpret_cast<sdma_mailbox_carried *>(mailbox_ + 1), head_, work);
     mailbox::post(*mailbox_, head_++, reinterpret_cast<uint64_t>(&work), work.record_bytes);
     count(Counter::resident);
     gpu::Status status = ready();

@@ -26,6 +26,7 @@ Transfer::Transfer(Context &context, team::Team &team, team::Call &call, const c
 size_t Transfer::record_bytes(size_t ranks) { return (plan::record_bytes(ranks, ranks) + 1023) & ~size_t{1023}; }
 
 Transfer::~Transfer() {
+    unclaim_rings();
     if (!work_)
         give_back(); // nothing was built in it
     for (uint32_t p = 0; p < uses_counted_; p++)
@@ -177,10 +178,16 @@ bool Transfer::build_record() {
     operation.sequence = call_.sequence;
     operation.slot = team_.slot(call_);
     operation.signal_kind = signal_kind_;
-    operation.chunk_bytes = plan::clamp_chunk(params().chunk_max);
+    // The limit is the hardware's.
+    const bool any_size = std::all_of(queues_.begin(), queues_.end(),
+                                      [](const engine::Queue *queue) { return queue->kernels_must_not_wait; });
+    operation.chunk_bytes = plan::clamp_chunk(any_size ? packet::copy_limit : params().chunk_max);
     operation.spin_budget = plan::spin_budget(static_cast<uint64_t>(std::max(params().hardware_timeout, 1)),
                                               by_host_ ? plan::Initiator::host : plan::Initiator::gpu);
     operation.kernel_signals = kernel_signals_;
+    const bool resident = !by_host_ && is(params().launch, "resident");
+    operation.resident_copies =
+        resident && kernel_signals_ && runtime_.resident_copies() && loadstore_bytes_ <= params().resident_max;
     operation.rings = rings;
     operation.peers = peers_;
     work_ = plan::build(operation, {record_, record_bytes_});
@@ -191,8 +198,9 @@ bool Transfer::build_record() {
         fail(SDMA_REASON_no_memory);
         return false;
     }
-    issue_.needed = !queues_.empty() && !by_host_;
-    if (issue_.needed && is(params().launch, "resident"))
+    copy_.needed = copy_.needed && !operation.resident_copies;
+    issue_.needed = (!queues_.empty() && !by_host_) || operation.resident_copies;
+    if (issue_.needed && resident)
         resident_ = &context_.resident(call_.device);
     return true;
 }
@@ -212,12 +220,16 @@ bool Transfer::issue() {
         initiate_on_host(work_);
         host_issued_ = true;
     }
-    if (issue_.needed && !issue_.launch && !handed_ && !hand_over())
+    const bool by_kernel = issue_.needed && !issue_.launch && !handed_;
+    if (by_kernel && !claim_rings())
         return false;
-    if (host_issued_ || issue_.launch || handed_)
+    // Before a launch, which takes longer than a thread needs to get up.
+    if (host_issued_ || by_kernel)
         for (engine::Queue *queue : queues_)
             if (queue->wake)
                 queue->wake();
+    if (by_kernel && !hand_over())
+        return false;
     return !copy_.needed || copy_.launch ||
            launch(copy_, gpu::Kernel::copy, plan::workgroups(loadstore_bytes_, params().loadstore_workgroups));
 }
@@ -227,7 +239,10 @@ bool Transfer::hand_over() {
     gpu::Status status = resident_ ? resident_->submit(*work_) : gpu::Status::unsupported;
     if (status == gpu::Status::unsupported) {
         resident_ = nullptr;
-        return launch(issue_, gpu::Kernel::issue, 1);
+        copy_.needed = copy_.needed || work_->resident_copies != 0;
+        work_->resident_copies = 0;
+        issue_.needed = !queues_.empty();
+        return !issue_.needed || launch(issue_, gpu::Kernel::issue, 1);
     }
     handed_ = status == gpu::Status::ok;
     if (!handed_ && status != gpu::Status::pending)
@@ -248,21 +263,47 @@ bool Transfer::launch(Started &started, gpu::Kernel kernel, uint32_t workgroups)
     return false;
 }
 
+uint64_t Transfer::packet_dwords(uint32_t queue) const {
+    uint64_t dwords = 0;
+    for (const plan::Peer &peer : peers_)
+        if (peer.path == SDMA_PATH_ENGINE && peer.queue == queue) {
+            sdma_work_peer packed{};
+            packed.bytes = peer.bytes;
+            packed.arrival = peer.arrival;
+            packed.departure = peer.departure;
+            dwords += plan::packet_dwords(packed, work_->chunk_bytes, signal_kind_);
+        }
+    return dwords;
+}
+
+// All or none: operations that each kept a part would wait for each other.
+bool Transfer::claim_rings() {
+    while (claims_.size() < queues_.size()) {
+        const auto q = static_cast<uint32_t>(claims_.size());
+        const uint64_t bytes = queues_[q]->kernels_must_not_wait ? packet_dwords(q) * sizeof(uint32_t) : 0;
+        if (bytes != 0 && !queues_[q]->claim(bytes)) {
+            unclaim_rings();
+            return false;
+        }
+        claims_.push_back(bytes);
+    }
+    return true;
+}
+
+void Transfer::unclaim_rings() {
+    for (size_t q = 0; q < claims_.size(); q++)
+        if (claims_[q] != 0)
+            queues_[q]->unclaim(claims_[q]);
+    claims_.clear();
+}
+
 // The CPU initiator would wait for room. More than half a ring can only be written piece by piece.
 bool Transfer::rings_have_room() const {
     for (uint32_t q = 0; q < queues_.size(); q++) {
         const struct sdma_ring *ring = queues_[q]->ring;
         if (!ring)
             return false; // taken out of use: the next test sees the fault
-        uint64_t dwords = 0;
-        for (const plan::Peer &peer : peers_)
-            if (peer.path == SDMA_PATH_ENGINE && peer.queue == q) {
-                sdma_work_peer packed{};
-                packed.bytes = peer.bytes;
-                packed.arrival = peer.arrival;
-                packed.departure = peer.departure;
-                dwords += plan::packet_dwords(packed, work_->chunk_bytes, signal_kind_);
-            }
+        const uint64_t dwords = packet_dwords(q);
         const auto *cursors = reinterpret_cast<const struct sdma_ring_cursors *>(ring->cursors);
         const uint64_t used =
             load_acquire(cursors->reserve) - load_acquire(*reinterpret_cast<const uint64_t *>(ring->read_pointer));
@@ -328,7 +369,10 @@ bool Transfer::own_part_done() {
     }
     while (next_departure_ < team_.size() && reached(team_.departure(call_, next_departure_)))
         next_departure_++;
-    return next_departure_ == team_.size();
+    if (next_departure_ != team_.size())
+        return false;
+    unclaim_rings(); // all packets are consumed
+    return true;
 }
 
 bool Transfer::all_arrived() {

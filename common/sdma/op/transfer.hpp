@@ -53,7 +53,10 @@ private:
     bool issue();
     bool launch(Started &started, gpu::Kernel kernel, uint32_t workgroups);
     bool hand_over();
+    uint64_t packet_dwords(uint32_t queue) const;
     bool rings_have_room() const;
+    bool claim_rings();
+    void unclaim_rings();
     bool poll_launch(Started &started, const char *name);
     bool poll_resident();
     bool own_part_done();
@@ -85,6 +88,7 @@ private:
     uint64_t loadstore_bytes_ = 0;
     std::vector<plan::Peer> peers_;       // with bytes to move
     std::vector<engine::Queue *> queues_; // by index in the record
+    std::vector<uint64_t> claims_;        // of the first queues: bytes
     std::byte *record_ = nullptr;
     size_t record_bytes_ = 0;
     struct sdma_work *work_ = nullptr;

@@ -41,6 +41,8 @@ SDMA_ANYWHERE constexpr Segment next_segment(uint64_t copies_left, uint32_t sign
 
 // A load/store copy is shared out in tiles; a tile is one 16-byte access of 256 lanes.
 inline constexpr uint64_t tile_bytes = 4096;
+// Where waves of a workgroup share: one 16-byte access of 32 lanes.
+inline constexpr uint64_t wave_tile_bytes = 512;
 
 SDMA_ANYWHERE constexpr uint64_t tiles(uint64_t bytes) { return copies(bytes, tile_bytes); }
 

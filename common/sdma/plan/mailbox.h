@@ -7,6 +7,11 @@
  *   kernel   sees head, acquires, takes the records up to it, done + 1 behind each
  *   the end  idle for long: CLOSING, full fence, look at head again: RUNNING if it has grown, else ENDED
  *
+ * Where kernels ask for it (gpu::Runtime::resident_copies) the record travels with its number, as words that each say
+ * whose they are, in struct sdma_mailbox_carried behind the mailbox: a kernel loads them with head, in one trip over
+ * the bus instead of four. Word 0: how many values follow, 0: not carried. Then the record's address, the record,
+ * and the struct sdma_ring of each of its queues.
+ *
  * Of the two looks behind a fence at least one sees the other side's store: a record is either taken
  * by the kernel that runs or found left by the host, which starts the next one. ENDED is a kernel's
  * last store here. */
@@ -20,6 +25,14 @@
 
 /* In this order: only ENDED lets the host start a kernel. */
 enum sdma_mailbox_state { SDMA_MAILBOX_ENDED = 0, SDMA_MAILBOX_RUNNING = 1, SDMA_MAILBOX_CLOSING = 2 };
+
+#define SDMA_MAILBOX_WORDS 256u
+
+/* A value in the lower half; in the upper one the record's number + 1. Single stores, single loads: a word of an
+ * older record is told by its number, for 2^32 records. */
+struct sdma_mailbox_carried {
+    uint64_t words[SDMA_MAILBOX_SLOTS][SDMA_MAILBOX_WORDS];
+};
 
 struct sdma_mailbox_entry {
     uint64_t record; /* address of the struct sdma_work */

@@ -44,6 +44,7 @@ sdma_work header(const Operation &operation) {
     work.chunk_bytes = operation.chunk_bytes;
     work.spin_budget = operation.spin_budget;
     work.kernel_signals = operation.kernel_signals ? 1 : 0;
+    work.resident_copies = operation.resident_copies ? 1 : 0;
     work.status = SDMA_WORK_OPEN;
     return work;
 }

@@ -53,6 +53,7 @@ struct Operation {
     uint64_t chunk_bytes = 0; // as clamp_chunk() gave it
     uint64_t spin_budget = 0;
     bool kernel_signals = false;
+    bool resident_copies = false;
     std::span<const uint64_t> rings; // device addresses of struct sdma_ring, one per queue
     std::span<const Peer> peers;     // any order
 };

@@ -23,7 +23,7 @@ enum sdma_path { SDMA_PATH_ENGINE = 0, SDMA_PATH_LOADSTORE = 1 };
  * FENCE stores the low 32 bits of `value`; both leave `value` in the word. */
 enum sdma_signal_kind { SDMA_SIGNAL_ATOMIC = 0, SDMA_SIGNAL_FENCE = 1 };
 
-/* status: written by the initiator, in memory the host polls: by the issue kernel or the CPU
+/* status: written by the initiator, in memory the host polls: by the issue kernel, the resident one or the CPU
  * initiator, and by the load/store kernel only if it is kernel_signals and no peer is the engine's
  * (or the record is bad); launches whose end is told by a word of their own need not */
 enum sdma_work_status {
@@ -70,7 +70,7 @@ struct sdma_work {
     uint32_t kernel_signals;  /* load/store: 1 = the kernel raises the signals itself after its last store */
     uint32_t workgroups_done; /* load/store: how many workgroups finished (kernel_signals) */
     uint32_t lanes_done;      /* issue: lanes finished, where lanes share no registers (twins) */
-    uint32_t reserved;
+    uint32_t resident_copies; /* 1 = the resident kernel moves the LOADSTORE peers as well */
 };
 
 #endif

@@ -11,6 +11,8 @@
 #define SDMA_INLINE_SMALL 62 /* 64-bit words of record and rings: two ranks and a few more */
 #define SDMA_INLINE_LARGE 496
 
+#define SDMA_RESIDENT_LANES 256 /* of the resident kernel: it copies as well */
+
 struct sdma_launch {
     uint64_t record;  /* the work record where the host sees it */
     uint64_t done;    /* pinned word: 1 when the kernel has made its last access */

@@ -26,23 +26,23 @@ template <typename Arguments> __device__ const sdma_work *stage(const Arguments 
     return record;
 }
 
-// The same with a record that lies in host memory, as the host would have laid it out.
+// The same by one wave with a record that lies in host memory, as the host would have laid it out.
 __device__ const sdma_work *fetch(const sdma_work *work, uint64_t bytes, uint64_t *shared) {
     constexpr uint64_t ring_words = sizeof(sdma_ring) / 8;
     const uint64_t words = bytes / 8;
     if (words > SDMA_INLINE_LARGE)
         return work;
-    for (uint64_t i = threadIdx.x; i < words; i += blockDim.x)
+    for (uint64_t i = threadIdx.x; i < words; i += 32)
         shared[i] = reinterpret_cast<const uint64_t *>(work)[i];
     __syncwarp();
     auto *record = reinterpret_cast<sdma_work *>(shared);
     if (!sdma::plan::record_ok(*record) || words + record->queues * ring_words > SDMA_INLINE_LARGE)
         return work;
     auto *queues = reinterpret_cast<sdma_work_queue *>(reinterpret_cast<char *>(shared) + record->queues_offset);
-    for (uint64_t i = threadIdx.x; i < record->queues * ring_words; i += blockDim.x)
+    for (uint64_t i = threadIdx.x; i < record->queues * ring_words; i += 32)
         shared[words + i] = reinterpret_cast<const uint64_t *>(queues[i / ring_words].ring)[i % ring_words];
     __syncwarp();
-    for (uint32_t q = threadIdx.x; q < record->queues; q += blockDim.x)
+    for (uint32_t q = threadIdx.x; q < record->queues; q += 32)
         queues[q].ring = reinterpret_cast<uint64_t>(shared + words + q * ring_words);
     __syncwarp();
     return record;
@@ -76,26 +76,177 @@ __device__ bool last_of_grid(uint64_t counter) {
     return true;
 }
 
+namespace copying = sdma::copying;
+constexpr uint32_t wave = 32;
+
+__device__ uint32_t wave_number() { return threadIdx.x / wave; }
+__device__ copying::Group this_wave() { return {threadIdx.x % wave, wave}; }
+
+// This workgroup's part of all LOADSTORE peers; false if one makes no sense. A workgroup that is alone has little to
+// copy: its waves share it, so that no block waits for another one's loads.
+__device__ bool copy_part(const sdma_work *record) {
+    const bool alone = gridDim.x == 1;
+    const uint64_t tile = alone ? sdma::plan::wave_tile_bytes : sdma::plan::tile_bytes;
+    uint64_t tiles = 0;
+    if (!sdma::plan::record_ok(*record) || !copying::count_tiles(record, tiles, tile))
+        return false;
+    const uint64_t parts = alone ? blockDim.x / wave : gridDim.x, part = alone ? wave_number() : blockIdx.x;
+    const copying::Group all{threadIdx.x, blockDim.x};
+    copying::copy_share(record, sdma::plan::share(tiles, parts, part), alone ? this_wave() : all, tile);
+    return true;
+}
+
 // One fence, then every word that says so. The launch's word stands for the status of a record that
 // was served: it tells the host that nothing looks at the record any more.
-template <typename Arguments> __device__ void copy(const Arguments &arguments, uint64_t *shared) {
-    namespace copying = sdma::copying;
-    const sdma_work *record = stage(arguments, shared);
-    uint64_t tiles = 0;
-    const bool good = sdma::plan::record_ok(*record) && copying::count_tiles(record, tiles);
-    if (good)
-        copying::copy_share(record, sdma::plan::share(tiles, gridDim.x, blockIdx.x));
-    if (!last_of_grid(arguments.launch.counter))
+__device__ void copy(const sdma_launch &launch, const sdma_work *record) {
+    const bool good = copy_part(record);
+    if (!last_of_grid(launch.counter))
         return;
     if (good && record->kernel_signals)
         copying::raise_signals(record);
     if (good) {
-        sdma::device::store_system(arguments.launch.done, 1);
+        sdma::device::store_system(launch.done, 1);
     } else {
-        sdma::device::store_system(reinterpret_cast<uint64_t>(&home(arguments.launch)->status), SDMA_WORK_BAD);
-        sdma::device::store_last(arguments.launch.done, 1);
+        sdma::device::store_system(reinterpret_cast<uint64_t>(&home(launch)->status), SDMA_WORK_BAD);
+        sdma::device::store_last(launch.done, 1);
     }
 }
+
+// ---- the resident kernel ---------------------------------------------------------------------------
+//
+// Wave 0 resides; the other waves of the workgroup help it to copy.
+
+struct Task {
+    const sdma_work *record; // nullptr: go home
+    uint64_t tiles;
+};
+
+__device__ void meet() { asm volatile("barrier.sync 1, %0;" ::"n"(SDMA_RESIDENT_LANES) : "memory"); }
+
+__device__ void copy_task(const Task &task) {
+    copying::copy_share(task.record, sdma::plan::share(task.tiles, SDMA_RESIDENT_LANES / wave, wave_number()),
+                        this_wave(), sdma::plan::wave_tile_bytes);
+}
+
+__device__ void help(const Task &task) {
+    for (meet(); task.record; meet()) {
+        copy_task(task);
+        meet();
+    }
+}
+
+// Of wave 0.
+class Server {
+public:
+    __device__ Server(sdma_mailbox *mailbox, uint64_t *shared, Task &task)
+        : words_(reinterpret_cast<uint64_t>(mailbox + 1)), shared_(shared), task_(task) {}
+
+    // Two words per lane of what the next record will carry, under way together with the look at the mailbox's head:
+    // the records of small operations are whole then.
+    __device__ void expect(uint64_t number) {
+        number_ = number;
+        for (uint32_t i = 0; i < early_; i++)
+            seen_[i] = sdma::device::load_system(word(number, threadIdx.x + i * wave));
+    }
+    __device__ void rest() {} // a look is a trip over the bus, which is rest enough
+
+    __device__ bool serve(uint64_t number, const sdma_mailbox_entry &entry) {
+        auto *record = reinterpret_cast<sdma_work *>(shared_ + 1);
+        auto *origin = reinterpret_cast<sdma_work *>(shared_);
+        bool whole = false;
+        if (take(number)) {
+            origin = *reinterpret_cast<sdma_work **>(shared_);
+            whole = true;
+        } else { // too large: from where the host has it
+            using sdma::residing::load;
+            sdma::device::acquire_system();
+            origin = reinterpret_cast<sdma_work *>(load(entry.record));
+            record = const_cast<sdma_work *>(fetch(origin, load(entry.bytes), shared_));
+        }
+        const bool good = sdma::plan::record_ok(*record);
+        if (whole && good)
+            point_at_rings(record);
+        sdma::Outcome outcome{SDMA_WORK_ISSUED, 0};
+        if (!good || record->queues != 0)
+            outcome = sdma::issue(record, threadIdx.x, wave);
+        __syncwarp();
+        if (good && record->resident_copies && !copy(record))
+            outcome.status = SDMA_WORK_BAD;
+        const bool told = sdma::report(origin, outcome);
+        __syncwarp(); // before the next record
+        return told;
+    }
+
+private:
+    static constexpr uint32_t early_ = 2;
+
+    __device__ uint64_t word(uint64_t number, uint32_t index) const {
+        return words_ + ((number % SDMA_MAILBOX_SLOTS) * SDMA_MAILBOX_WORDS + index) * sizeof(uint64_t);
+    }
+    __device__ static bool tagged(uint64_t seen, uint64_t number) {
+        return static_cast<uint32_t>(seen >> 32) == static_cast<uint32_t>(number + 1);
+    }
+    // How many values are carried. 0 as well if the early look came before the host had written them all.
+    __device__ uint32_t count(uint64_t number) const {
+        const uint64_t first = __shfl_sync(0xffffffff, seen_[0], 0);
+        const uint32_t values = tagged(first, number) ? static_cast<uint32_t>(first) : 0;
+        bool all = true;
+        for (uint32_t i = 0; i < early_; i++)
+            all &= threadIdx.x + i * wave > values || tagged(seen_[i], number);
+        return __all_sync(0xffffffff, all) ? values : 0;
+    }
+    // The carried values into shared memory; false if there are none.
+    __device__ bool take(uint64_t number) {
+        uint32_t values = number_ == number ? count(number) : 0;
+        if (values == 0) { // head has been seen since: whatever the host wrote before it is there now
+            expect(number);
+            values = count(number);
+        }
+        if (values == 0 || values >= SDMA_MAILBOX_WORDS)
+            return false;
+        auto *const to = reinterpret_cast<uint32_t *>(shared_) - 1;
+        for (uint32_t i = 0; i < early_; i++)
+            if (const uint32_t at = threadIdx.x + i * wave; at != 0 && at <= values)
+                to[at] = static_cast<uint32_t>(seen_[i]);
+        bool all = true;
+        for (uint32_t at = threadIdx.x + early_ * wave; at <= values; at += wave) {
+            const uint64_t late = sdma::device::load_system(word(number, at));
+            all &= tagged(late, number);
+            to[at] = static_cast<uint32_t>(late);
+        }
+        return __all_sync(0xffffffff, all);
+    }
+    __device__ void point_at_rings(sdma_work *record) const {
+        auto *queues = reinterpret_cast<sdma_work_queue *>(reinterpret_cast<char *>(record) + record->queues_offset);
+        const uint64_t rings = reinterpret_cast<uint64_t>(record) + record->record_bytes;
+        for (uint32_t q = threadIdx.x; q < record->queues; q += wave)
+            queues[q].ring = rings + q * sizeof(sdma_ring);
+        __syncwarp();
+    }
+    // By all waves; one fence, then the signals.
+    __device__ bool copy(const sdma_work *record) {
+        uint64_t tiles = 0;
+        if (!copying::count_tiles(record, tiles, sdma::plan::wave_tile_bytes))
+            return false;
+        if (threadIdx.x == 0)
+            task_ = {record, tiles};
+        __syncwarp();
+        meet();
+        copy_task(task_);
+        meet();
+        if (threadIdx.x == 0) {
+            sdma::device::release_system_and_drain();
+            copying::raise_signals(record);
+        }
+        return true;
+    }
+
+    const uint64_t words_;
+    uint64_t *const shared_;
+    Task &task_;
+    uint64_t number_ = ~uint64_t{0};
+    uint64_t seen_[early_] = {};
+};
 
 } // namespace
 
@@ -109,26 +260,32 @@ SDMA_KERNEL(32) sdma_issue_large(const __grid_constant__ sdma_launch_large argum
     issue(arguments, shared);
 }
 
-SDMA_KERNEL(32) sdma_resident(const sdma_residence residence) {
+SDMA_KERNEL(SDMA_RESIDENT_LANES) sdma_resident(const sdma_residence residence) {
     __shared__ uint64_t shared[SDMA_INLINE_LARGE];
-    sdma::reside(reinterpret_cast<sdma_mailbox *>(residence.mailbox), [&](sdma_work *work, uint64_t bytes) {
-        const sdma_work *record = fetch(work, bytes, shared);
-        const bool told = sdma::report(work, sdma::issue(record, threadIdx.x, blockDim.x));
-        __syncwarp(); // before the next record
-        return told;
-    });
+    __shared__ Task task;
+    if (wave_number() != 0) {
+        help(task);
+        return;
+    }
+    auto *const mailbox = reinterpret_cast<sdma_mailbox *>(residence.mailbox);
+    Server server(mailbox, shared, task);
+    sdma::reside_as(mailbox, server);
+    if (threadIdx.x == 0)
+        task.record = nullptr;
+    __syncwarp();
+    meet();
     if (threadIdx.x == 0) {
         sdma::device::drain();
         sdma::device::store_system(residence.done, 1);
     }
 }
 
+// Straight from the launch's constants, which all lanes read at once.
 SDMA_KERNEL(256) sdma_copy_small(const __grid_constant__ sdma_launch_small arguments) {
-    __shared__ uint64_t shared[SDMA_INLINE_SMALL];
-    copy(arguments, shared);
+    copy(arguments.launch, reinterpret_cast<const sdma_work *>(arguments.inline_words));
 }
 
 SDMA_KERNEL(256) sdma_copy_large(const __grid_constant__ sdma_launch_large arguments) {
     __shared__ uint64_t shared[SDMA_INLINE_LARGE];
-    copy(arguments, shared);
+    copy(arguments.launch, stage(arguments, shared));
 }

@@ -55,6 +55,7 @@ public:
     bool host_atomics() const override { return false; }
     // PTX's memory model has no exception for peers' memory or pinned host memory.
     bool coherent_stores() const override { return true; }
+    bool resident_copies() const override { return true; }
     Status copy(void *dst, const void *src, size_t bytes) override;
     void on_free(std::function<void(void *, uint64_t)> hook) override { exports_.on_free(std::move(hook)); }
 
