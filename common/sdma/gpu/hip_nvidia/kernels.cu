@@ -214,6 +214,7 @@ private:
             all &= tagged(late, number);
             to[at] = static_cast<uint32_t>(late);
         }
+        __syncwarp();
         return __all_sync(0xffffffff, all);
     }
     __device__ void point_at_rings(sdma_work *record) const {
