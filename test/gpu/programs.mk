@@ -2,7 +2,7 @@
 #
 # Test programs outside of the project's build: they need CUDA's runtime, NCCL and cuBLAS, or HIP's names on CUDA.
 #   make -f test/gpu/programs.mk TOP=... PREFIX=... CUDA=... NCCL=... CUBLAS=... ARCH=90   (in the directory for them)
-MPI_TESTS = $(filter-out chaos faults hostonly onesided,$(notdir $(basename $(wildcard $(TOP)/test/mpi/*.cpp))))
+MPI_TESTS = $(filter-out chaos faults hostonly onesided rma,$(notdir $(basename $(wildcard $(TOP)/test/mpi/*.cpp))))
 CXXFLAGS = -O2 -std=c++20 -Wall -Wextra -DOMPI_SKIP_MPICXX
 CPPFLAGS = -I$(TOP) -isystem $(CUDA)/include -isystem $(NCCL)/include -isystem $(CUBLAS)/include
 CUDA_LIBS = -L$(CUDA)/lib64 -L$(CUDA)/lib -lcudart

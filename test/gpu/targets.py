@@ -4,6 +4,7 @@
 
 One line per target, and all of them in DIRECTORY/targets.json. What was not measured is not mentioned.
 """
+import itertools
 import json
 import statistics
 import sys
@@ -51,8 +52,8 @@ def puts(directory):
 
 
 def targets(directory):
-    latency, bench, shared, pair, gemm = (
-        Run(directory / f"{name}.json") for name in ("latency", "bench", "shared", "shared-pair", "gemm"))
+    latency, bench, large, shared, pair, gemm = (
+        Run(directory / f"{name}.json") for name in ("latency", "bench", "large", "shared", "shared-pair", "gemm"))
     for run in (latency, bench):
         for collective, size, us, nccl in run.pairs("auto", "nccl-blocking"):
             if size >= KIB:
@@ -64,13 +65,12 @@ def targets(directory):
     for row in puts(directory):
         if row["verb"] == "put_lat" and row["way"] == "loadstore, resident":
             yield at_most("put of 8 B, resident", row["us"], 7.5, "us")
-    bare = {row["bytes"]: row["us"] for row in puts(directory) if row["verb"] == "put_bw" and row["way"] == "copy engine"}
-    for row in puts(directory):
         if row["verb"] == "put_bw" and row["way"].startswith("one workgroup"):
-            what = f"put {size_name(row['bytes'])}: {row['way']}, copy engine / 0.98"
-            yield at_most(what, row["us"], bare[row["bytes"]] / 0.98, "us")
-    for way in ("engine", "engine-resident"):
-        for collective, size, us, bare in bench.pairs(way, "copy-engine"):
+            whole = next(bare["us"] for bare in puts(directory)
+                         if bare["verb"] == "put_bw" and bare["way"] == "copy engine" and bare["bytes"] == row["bytes"])
+            yield at_most(f"put {size_name(row['bytes'])}: {row['way']}, copy engine / 0.98", row["us"], whole / 0.98, "us")
+    for run, way in itertools.product((bench, large), ("engine", "engine-resident")):
+        for collective, size, us, bare in run.pairs(way, "copy-engine"):
             if size >= 128 * MIB:
                 yield at_most(f"{collective} {size_name(size)}: {way}, copy engine / 0.98", us, bare / 0.98, "us")
     # Twice the ranks on the same GPUs: a quarter of the block is the same number of bytes between the GPUs.
