@@ -337,6 +337,48 @@ TEST(Nvidia, resident_kernel_feeds_the_proxy) {
     params().resident_idle = 30;
 }
 
+// Records that a mailbox carries whole, in two parts, and not at all; a kernel that is there, and one that must start.
+TEST(Nvidia, resident_kernel_moves_every_byte_and_no_other) {
+    const auto gpu = runtime();
+    ASSERT_TRUE(gpu->resident_copies());
+    auto *words = static_cast<uint64_t *>(gpu->allocate_shared(8192));
+    uint64_t value = 0;
+    for (const int idle : {0, 30, 100000}) {
+        params().resident_idle = idle;
+        op::Resident resident(*gpu, 0);
+        for (int round = 0; round < 6; round++)
+            for (const size_t count : {1, 2, 5, 12, 60}) {
+                Pieces pieces(count);
+                std::vector<plan::Peer> peers;
+                value++;
+                for (size_t i = 0; i < count; i++) {
+                    const size_t sizes[] = {1, 16, 4096, 511, 513, 65536, 100003};
+                    plan::Peer peer = pieces.peer(i, sizes[(i + static_cast<size_t>(round)) % std::size(sizes)]);
+                    peer.path = SDMA_PATH_LOADSTORE;
+                    peer.arrival = reinterpret_cast<uint64_t>(&words[i]);
+                    peer.arrival_value = value;
+                    peers.push_back(peer);
+                }
+                plan::Operation operation;
+                operation.chunk_bytes = 4096;
+                operation.signal_kind = SDMA_SIGNAL_FENCE;
+                operation.spin_budget = 1000000;
+                operation.kernel_signals = operation.resident_copies = true;
+                operation.peers = peers;
+                Record record(*gpu, operation);
+                ASSERT_NE(record.work, nullptr);
+                issue(resident, record.work);
+                EXPECT_EQ(record.work->status, SDMA_WORK_ISSUED);
+                for (size_t i = 0; i < count; i++)
+                    EXPECT_TRUE(
+                        within_seconds(10, [&] { return __atomic_load_n(&words[i], __ATOMIC_ACQUIRE) == value; }));
+                EXPECT_TRUE(pieces.to.read() == pieces.expected) << count << " peers, round " << round;
+            }
+    }
+    params().resident_idle = 30;
+    gpu->free_shared(words);
+}
+
 // What an application waits for the device, right after a record, and how long a record takes.
 TEST(Nvidia, resident_kernel_leaves_the_device_soon) {
     const auto gpu = runtime();
