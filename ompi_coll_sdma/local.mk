@@ -19,7 +19,7 @@ mca_coll_sdma_la_SOURCES = $(sdma_glue_sources) \
 	ompi_coll_sdma/params.c \
 	ompi_coll_sdma/team.c
 mca_coll_sdma_la_CPPFLAGS = $(AM_CPPFLAGS) $(OMPI_CPPFLAGS)
-mca_coll_sdma_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -Wl,-z,defs \
+mca_coll_sdma_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared $(SDMA_COMPLETE) \
 	-export-symbols-regex '^mca_coll_sdma_component$$'
 mca_coll_sdma_la_LIBADD = libmpisdma.la $(OMPI_LIBS)
 

@@ -14,6 +14,6 @@ mca_osc_sdma_la_SOURCES = $(sdma_glue_sources) \
 	ompi_osc_sdma/sync.c \
 	ompi_osc_sdma/window.c
 mca_osc_sdma_la_CPPFLAGS = $(AM_CPPFLAGS) $(OMPI_CPPFLAGS)
-mca_osc_sdma_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -Wl,-z,defs \
+mca_osc_sdma_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared $(SDMA_COMPLETE) \
 	-export-symbols-regex '^mca_osc_sdma_component$$'
 mca_osc_sdma_la_LIBADD = libmpisdma.la $(OMPI_LIBS)

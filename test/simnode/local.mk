@@ -19,7 +19,7 @@ test_simnode_libhsakmt_la_SOURCES = $(simnode_libhsakmt_la_SOURCES)
 test_simnode_libhsakmt_la_CPPFLAGS = $(AM_CPPFLAGS) $(HSAKMT_CPPFLAGS)
 # What is exported is said in the version script alone.
 test_simnode_libhsakmt_la_CXXFLAGS = $(SDMA_CFLAGS) $(SDMA_SANITIZE)
-test_simnode_libhsakmt_la_LDFLAGS = $(AM_LDFLAGS) -version-info 1:0:0 -Wl,-z,defs -Wl,-z,nodelete \
+test_simnode_libhsakmt_la_LDFLAGS = $(AM_LDFLAGS) -version-info 1:0:0 $(SDMA_COMPLETE) -Wl,-z,nodelete \
     -Wl,--version-script=$(top_srcdir)/test/simnode/thunk/libhsakmt.map
 test_simnode_libhsakmt_la_LIBADD = -ldl -lpthread
 test_simnode_libhsakmt_la_DEPENDENCIES = test/simnode/thunk/libhsakmt.map

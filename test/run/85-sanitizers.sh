@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# shellcheck shell=bash
+# Our own code under the sanitizers, each in a build of its own. Address and undefined behaviour: unit tests, and rows of
+# the simulated node, all of them with --soak. Thread: the unit tests in which ranks are threads; what is below us
+# (ROCr, Open MPI) is not compiled for it and would only be guessed at.
+
+sanitized() { printf '%s\n' "$build/sanitized-$1"; }
+
+# sanitized_make KIND SANITIZERS TARGET...
+sanitized_make() {
+    local tree
+    tree=$(sanitized "$1")
+    rm -f "$tree/made"
+    mkdir -p "$tree"
+    (cd "$tree" && "$top/configure" --prefix="$tree/install" --enable-werror --enable-sanitizer="$2")
+    make -C "$tree" -j"${JOBS:-$(nproc)}" all "${@:3}"
+    make -C "$tree" install
+    touch "$tree/made"
+}
+
+# sanitized_run KIND COMMAND...: with that build in the place of the ordinary one.
+sanitized_run() {
+    build=$(sanitized "$1")
+    [ -e "$build/made" ] || {
+        echo "sanitizers/$1-make did not succeed"
+        return 1
+    }
+    prefix=$build/install
+    enter_install
+    # Leaks of libraries below us are named in the list; Open MPI opens our plug-in before ASan can see itself first.
+    export ASAN_OPTIONS=detect_leaks=1:use_sigaltstack=0:fast_unwind_on_malloc=0:exitcode=99
+    export LSAN_OPTIONS=suppressions=$top/test/support/leaks.supp:print_suppressions=0
+    export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
+    export TSAN_OPTIONS=halt_on_error=1:exitcode=99
+    cd "$build"
+    "${@:2}"
+}
+
+sanitized_units() {
+    local kind=$1 program
+    for program in "${@:2}"; do
+        echo "== $program"
+        sanitized_run "$kind" "test/unit/$program" || return
+    done
+}
+
+address_units='packet_test plan_test base_test agreement_test collectives_test memory_test fault_test hostile_test
+    onesided_test line_fault_test proxy_test engine_test slots_test resident_test'
+thread_units='collectives_test memory_test onesided_test line_fault_test resident_test proxy_test'
+address_rows='collectives-4 collectives-small-chunks ahead crossed-chaos realloc chaos-4 faults-stall faults-attach
+    lifetime-communicators onesided-4 onesided-chaos-2 resident-7'
+if [ -n "$soak" ]; then
+    address_rows=$(sed -n 's/^\([a-z][^|]*\)|.*/\1/p' "$top/test/mpi/tests.list")
+fi
+
+# shellcheck disable=SC2086 # lists of words
+{
+    register sanitizers/address-make 1800 sanitized_make address address,undefined \
+        $(printf 'test/unit/%s ' $address_units) \
+        $(sed -n 's/.*|\([a-z]*\)[^|]*$/test\/mpi\/\1/p' "$top/test/mpi/tests.list" | sort -u)
+    register sanitizers/address-units 600 sanitized_units address $address_units
+    for row in $address_rows; do
+        register "sanitizers/address-$row" 900 sanitized_run address mpi_test "$row"
+    done
+    register sanitizers/thread-make 1200 sanitized_make thread thread $(printf 'test/unit/%s ' $thread_units)
+    register sanitizers/thread-units 900 sanitized_units thread $thread_units
+}
+unset row
