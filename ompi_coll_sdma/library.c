@@ -43,8 +43,9 @@ int glue_register_params(const glue_param_t *params, size_t count) {
 typedef struct text {
     const sdma_param_t *row;
     const char *original;
-    char *value;    /* Open MPI's, where the variable is ours */
-    char **storage; /* &value, or that of the other component */
+    char *value;           /* Open MPI's, where the variable is ours */
+    char **storage;        /* &value, or that of the other component */
+    const char *published; /* what libmpisdma got from us last: its copy */
 } text_t;
 static text_t texts[16];
 static size_t text_count;
@@ -58,6 +59,7 @@ static text_t *new_text(const sdma_param_t *row) {
     *text = (text_t){.row = row, .original = *(const char **)row->value};
     text->value = (char *)(uintptr_t)text->original;
     text->storage = &text->value;
+    text->published = text->original;
     return text;
 }
 
@@ -121,13 +123,15 @@ int glue_register_library(void) {
     return status;
 }
 
-/* A row is only written when Open MPI's value is another than it has. */
+/* A row is only written when Open MPI's value has changed: a program may have set the row directly. */
 void glue_publish(void) {
     for (size_t i = 0; i < text_count; ++i) {
-        const text_t *text = &texts[i];
+        text_t *text = &texts[i];
         const char *wanted = NULL != *text->storage ? *text->storage : text->original;
-        if (0 != strcmp(wanted, __atomic_load_n((const char **)text->row->value, __ATOMIC_ACQUIRE))) {
+        if (0 != strcmp(wanted, __atomic_load_n(&text->published, __ATOMIC_ACQUIRE))) {
             sdma_param_set(text->row, wanted);
+            const char *copy = __atomic_load_n((const char **)text->row->value, __ATOMIC_ACQUIRE);
+            __atomic_store_n(&text->published, copy, __ATOMIC_RELEASE);
         }
     }
 }
