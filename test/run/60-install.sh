@@ -7,24 +7,28 @@ install_works_from_empty_environment() {
     local run=(env -i PATH=/usr/bin:/bin HOME="$HOME" OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
         OMPI_MCA_rmaps_base_oversubscribe=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe bash -euc)
     expect coll_sdma_enable "${run[@]}" ". '$env_script'; ompi_info --param coll sdma --level 9"
+    expect osc_sdma_enable "${run[@]}" ". '$env_script'; ompi_info --param osc sdma --level 9"
     expect '^64 .*Pass$' "${run[@]}" \
         ". '$env_script'; mpirun --mca coll sdma -np 2 '$prefix/bin/sdma_bench' alltoall -m 64:64 -c"
 }
 
-# Only what sdma.h marks; the component only itself.
+# Only what sdma.h marks; each component only itself.
 install_exports_little() {
-    local library component
+    local library component framework
     library=$(nm -D --defined-only "$prefix/lib/libmpisdma.so.0" | awk '$2 != "A" { print $3 }' | grep -v '^sdma_' || true)
-    component=$(nm -D --defined-only "$(find "$prefix" -name mca_coll_sdma.so)" | awk '{ print $3 }')
     echo "library, unexpected: $library"
-    echo "component: $component"
-    [ -z "$library" ] && [ "$component" = mca_coll_sdma_component ]
+    for framework in coll osc; do
+        component=$(nm -D --defined-only "$(find "$prefix" -name "mca_${framework}_sdma.so")" | awk '{ print $3 }')
+        echo "component: $component"
+        [ "$component" = "mca_${framework}_sdma_component" ] || return 1
+    done
+    [ -z "$library" ]
 }
 
 # No GPU runtime is a dependency of anything we install.
 install_links_no_runtime() {
     local file
-    for file in "$prefix"/lib/libmpisdma.so "$(find "$prefix" -name mca_coll_sdma.so)" "$prefix"/bin/sdma_{bench,info}; do
+    for file in "$prefix"/lib/libmpisdma.so "$prefix"/lib/mpi-sdma/ompi/mca_{coll,osc}_sdma.so "$prefix"/bin/sdma_{bench,info}; do
         if readelf -d "$file" | grep NEEDED | grep -E 'hip|hsa|cuda'; then
             echo "$file"
             return 1

@@ -25,6 +25,11 @@ test_unit_hostile_test_LDADD = libsdmatest.la $(GTEST_LIBS)
 test_unit_base_test_SOURCES = test/unit/base_test.cpp
 test_unit_base_test_LDADD = libsdmatest.la $(GTEST_LIBS)
 
+check_PROGRAMS += test/unit/board_test
+TESTS += test/unit/board_test
+test_unit_board_test_SOURCES = test/unit/board_test.cpp
+test_unit_board_test_LDADD = libsdmatest.la $(GTEST_LIBS)
+
 # One-sided operations. With a flush that does not wait the tests must fail.
 line_support = $(fake_node) test/support/lines.hpp
 check_PROGRAMS += test/unit/onesided_test test/unit/line_fault_test test/unit/line_early_flush
