@@ -57,7 +57,7 @@ fi
 {
     register sanitizers/address-make 1800 sanitized_make address address,undefined \
         $(printf 'test/unit/%s ' $address_units) \
-        $(sed -n 's/.*|\([a-z]*\)[^|]*$/test\/mpi\/\1/p' "$top/test/mpi/tests.list" | sort -u)
+        $(sed -n '/^#/d; s/.*|\([a-z]*\)[^|]*$/test\/mpi\/\1/p' "$top/test/mpi/tests.list" | sort -u)
     register sanitizers/address-units 600 sanitized_units address $address_units
     for row in $address_rows; do
         register "sanitizers/address-$row" 900 sanitized_run address mpi_test "$row"
