@@ -74,3 +74,9 @@ libstandin_la_SOURCES = test/support/standin_sdma.c common/sdma/sdma.h
 libstandin_la_CFLAGS = $(AM_CFLAGS) -fvisibility=hidden
 libstandin_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -rpath $(abs_builddir)
 libstandin_la_LIBADD =
+
+# The rpath makes libtool build a shared object.
+check_LTLIBRARIES += test/mpi/libnoflush.la
+test_mpi_libnoflush_la_SOURCES = test/mpi/noflush.c
+test_mpi_libnoflush_la_CPPFLAGS = $(MPI_TEST_CPPFLAGS)
+test_mpi_libnoflush_la_LDFLAGS = -module -avoid-version -shared -rpath /nowhere

@@ -76,9 +76,10 @@ private:
             flight->issue(window_, requests);
         }
     }
+    // The last first: who has come back too early has had the least time for it.
     void check(const Flights &flights) {
-        for (const auto &flight : flights) {
-            flight->check(job_, where_);
+        for (auto flight = flights.rbegin(); flight != flights.rend(); ++flight) {
+            (*flight)->check(job_, where_);
         }
     }
 

@@ -144,12 +144,16 @@ private:
         for (size_t i = 0; i < round.operations; ++i) {
             const Pattern pattern(origin, target, random());
             Operation operation;
-            const bool again = !drawn.empty() && random.below(3) == 0 && repeat(drawn.back(), operation, random);
-            if (!again && random.below(4) == 0) {
+            // Each row ends with a get, from where this round has put nothing: one that comes too late is noticed.
+            const bool last = i + 1 == round.operations;
+            const bool again =
+                !last && !drawn.empty() && random.below(3) == 0 && repeat(drawn.back(), operation, random);
+            if (!again && !last && random.below(4) == 0) {
                 common(operation, round.epoch, round.defects != Defects::none, random);
             } else if (!again) {
                 place(operation, random);
                 avoid(round.defects, operation, origin == target);
+                operation.function = last ? Function::get : operation.function;
                 const size_t step = std::max(bytes_of(operation.element), unit);
                 at = (at + step - 1) / step * step;
                 operation.offset = at;
@@ -257,7 +261,8 @@ private:
             contiguous(operation, random);
             return room >= bytes_of(operation.element);
         }
-        const size_t number = draw_bytes(random) / bytes_of(operation.element);
+        const size_t least = operation.function == Function::get && random.below(2) == 0 ? most_ / 4 : 0;
+        const size_t number = std::max(least, draw_bytes(random)) / bytes_of(operation.element);
         const bool simple = defects == Defects::sm && number > 8192;
         for (auto *shape : {&operation.at_target, &operation.at_origin, &operation.at_result}) {
             const Shape::Kind kind = simple ? Shape::Kind::contiguous : draw_kind(random);

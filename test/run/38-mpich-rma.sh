@@ -42,7 +42,7 @@ mpich_configure() {
 
 # mpich_run ROW ARGUMENTS of mpirun...: does it pass? A row is: program ranks [timeLimit=SECONDS] [arg=ARGUMENT]...
 mpich_run() {
-    local row program ranks word seconds=60 arguments=()
+    local row program ranks word seconds=240 arguments=()
     read -r -a row <<<"$1"
     shift
     program=${row[0]} ranks=${row[1]}
