@@ -127,6 +127,7 @@ std::string describe(const Platform &platform, bool json) {
             describe_gpu(out, platform, engines, static_cast<int>(i), runtime->devices()[i]);
     }
     out.close(']');
+    out.value("plug_ins", "Open MPI coll/sdma, osc/sdma; their parameters: coll_sdma_NAME, osc_sdma_NAME");
     describe_parameters(out);
     out.close('}');
     return std::move(out).text();
