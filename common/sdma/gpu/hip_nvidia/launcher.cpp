@@ -157,8 +157,8 @@ Status Launcher::launch_resident(const void *mailbox, uint64_t &launch) {
     sdma_residence residence{.mailbox = reinterpret_cast<uint64_t>(mailbox),
                              .done = reinterpret_cast<uint64_t>(&done_[resident_slot].word)};
     void *parameters[] = {&residence};
-    const Status status = driver_.status(
-        "launch", driver_.cuLaunchKernel(resident_, 1, 1, 1, SDMA_RESIDENT_LANES, 1, 1, 0, resident_stream_, parameters, nullptr));
+    const Status status = driver_.status("launch", driver_.cuLaunchKernel(resident_, 1, 1, 1, SDMA_RESIDENT_LANES, 1, 1,
+                                                                          0, resident_stream_, parameters, nullptr));
     if (status != Status::ok)
         return status;
     busy_[resident_slot] = true;
