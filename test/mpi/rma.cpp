@@ -50,6 +50,7 @@ private:
             return rma::Defects::none;
         }
         return kind.flavor == rma::Flavor::shared     ? rma::Defects::sm
+               : OMPI_MAJOR_VERSION >= 5              ? rma::Defects::rdma_5
                : kind.flavor == rma::Flavor::allocate ? rma::Defects::rdma_allocate
                                                       : rma::Defects::rdma;
     }
