@@ -234,8 +234,14 @@ struct uct_md_ops {
 #else
     ucs_status_t (*query)(uct_md_h md, uct_md_attr_t *attr);
 #endif
-    void (*mem_alloc)(void);
-    void (*mem_free)(void);
+#if UCX_RELEASE >= 123
+    ucs_status_t (*mem_alloc)(uct_md_h md, size_t *length, void **address, ucs_memory_type_t type,
+                              ucs_sys_device_t sys_dev, unsigned flags, const char *name, uct_mem_h *memh);
+#else
+    ucs_status_t (*mem_alloc)(uct_md_h md, size_t *length, void **address, ucs_memory_type_t type, unsigned flags,
+                              const char *name, uct_mem_h *memh);
+#endif
+    ucs_status_t (*mem_free)(uct_md_h md, uct_mem_h memh);
     void (*mem_advise)(void);
 #if UCX_RELEASE >= 118
     ucs_status_t (*mem_reg)(uct_md_h md, void *address, size_t length, const uct_md_mem_reg_params_t *params,

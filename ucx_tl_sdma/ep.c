@@ -207,14 +207,17 @@ ucs_status_t tl_ep_create(const uct_ep_params_t *params, uct_ep_h *made) {
         return UCS_ERR_NO_MEMORY;
     }
     sdma_reason_t reason = SDMA_REASON_none;
-    if (sdma_line_open(&address.process, &ep->line, &reason) != SDMA_OK) {
+    const sdma_address_t *own = &((tl_md_t *)iface->super.md)->address;
+    sdma_address_t peer = *own; /* on this node, or UCX would not have come here */
+    memcpy(&peer.words[3], address.words, sizeof(address.words));
+    if (sdma_line_open(&peer, &ep->line, &reason) != SDMA_OK) {
         ucs_debug("sdma: no line to process %lu: %s", address.pid, sdma_reason_text(reason));
         free(ep);
         return UCS_ERR_UNREACHABLE;
     }
     ep->super.iface = params->iface;
     ep->peer = address;
-    ep->own = memcmp(&address.process, &iface->address.process, sizeof(address.process)) == 0;
+    ep->own = memcmp(&peer, own, sizeof(peer)) == 0;
     ucs_list_head_init(&ep->ops);
     ucs_list_head_init(&ep->pending);
     ucs_list_add_tail(&iface->eps, &ep->link);

@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <sys/stat.h>
 #include <unistd.h>
 
 /* Retired mappings are dropped at every so many polls; lines with something to do look for themselves. */
@@ -119,16 +118,8 @@ static ucs_status_t estimate_perf(uct_iface_h tl_iface, uct_perf_attr_t *attr) {
 
 /* ---- addresses --------------------------------------------------------------------------------------- */
 
-static tl_device_addr_t own_device_addr(void) {
-    struct stat space;
-    tl_device_addr_t address = {ucs_get_system_id(), stat("/proc/self/ns/pid", &space) == 0 ? space.st_ino : 0};
-    return address;
-}
-
 static ucs_status_t get_device_address(uct_iface_h iface, uct_device_addr_t *address) {
-    (void)iface;
-    const tl_device_addr_t own = own_device_addr();
-    memcpy(address, &own, sizeof(own));
+    memcpy(address, md_of((tl_iface_t *)iface)->address.words, sizeof(tl_device_addr_t));
     return UCS_OK;
 }
 
@@ -137,9 +128,8 @@ static ucs_status_t get_address(uct_iface_h iface, uct_iface_addr_t *address) {
     return UCS_OK;
 }
 
-static bool same_node(const uct_device_addr_t *address) {
-    const tl_device_addr_t own = own_device_addr();
-    return memcmp(address, &own, sizeof(own)) == 0;
+static bool same_node(const uct_iface_h iface, const uct_device_addr_t *address) {
+    return memcmp(address, md_of((tl_iface_t *)iface)->address.words, sizeof(tl_device_addr_t)) == 0;
 }
 
 #if UCX_RELEASE >= 118
@@ -148,7 +138,7 @@ static int is_reachable_v2(const uct_iface_h iface, const uct_iface_is_reachable
         uct_iface_fill_info_str_buf(params, "no device address");
         return 0;
     }
-    if (!same_node(params->device_addr)) {
+    if (!same_node(iface, params->device_addr)) {
         uct_iface_fill_info_str_buf(params, "on another node or in another pid namespace");
         return 0;
     }
@@ -164,8 +154,8 @@ static int ep_is_connected(uct_ep_h ep, const uct_ep_is_connected_params_t *para
 }
 #else
 static int is_reachable(const uct_iface_h iface, const uct_device_addr_t *device, const uct_iface_addr_t *address) {
-    (void)iface, (void)address;
-    return same_node(device);
+    (void)address;
+    return same_node(iface, device);
 }
 #endif
 
@@ -316,7 +306,7 @@ static UCS_CLASS_INIT_FUNC(tl_iface_t, uct_md_h md, uct_worker_h worker, const u
                   "_SEG_SIZE");
         return UCS_ERR_INVALID_PARAM;
     }
-    self->address.process = md_of(self)->address;
+    memcpy(self->address.words, &md_of(self)->address.words[3], sizeof(self->address.words));
     self->address.pid = (uint64_t)getpid();
     self->address.number = atomic_fetch_add(&numbers, 1);
     ucs_list_head_init(&self->eps);

@@ -94,14 +94,9 @@ static bool set(const sdma_param_t *param, const char *text) {
         }
         *(size_t *)param->value = size;
         return true;
-    default: {
-        const char *kept = strdup(text); /* others may be reading the old one, or keep this one: never freed */
-        if (kept == NULL) {
-            return false;
-        }
-        *(const char **)param->value = kept;
+    default:
+        sdma_param_set(param, text);
         return true;
-    }
     }
 }
 

@@ -66,18 +66,55 @@ void tl_memh_pin(tl_memh_t *memh) {
     }
 }
 
-static ucs_status_t mem_dereg(uct_md_h md, const uct_md_mem_dereg_params_t *params) {
-    (void)md;
-    if (!(params->field_mask & UCT_MD_MEM_DEREG_FIELD_MEMH) || params->memh == NULL) {
-        return UCS_ERR_INVALID_PARAM;
-    }
-    tl_memh_t *memh = params->memh;
+static ucs_status_t deregister(tl_memh_t *memh) {
     sdma_memory_t *memory = atomic_load(&memh->memory);
     if (memory != NULL) {
         sdma_memory_release(memory);
     }
     free(memh);
     return UCS_OK;
+}
+
+static ucs_status_t mem_dereg(uct_md_h md, const uct_md_mem_dereg_params_t *params) {
+    (void)md;
+    if (!(params->field_mask & UCT_MD_MEM_DEREG_FIELD_MEMH) || params->memh == NULL) {
+        return UCS_ERR_INVALID_PARAM;
+    }
+    return deregister(params->memh);
+}
+
+/* GPU memory of the application's own runtime, for those who ask UCP for some. */
+#if UCX_RELEASE >= 123
+static ucs_status_t mem_alloc(uct_md_h md, size_t *length, void **address, ucs_memory_type_t type,
+                              ucs_sys_device_t sys_dev, unsigned flags, const char *name, uct_mem_h *memh) {
+    (void)sys_dev;
+#else
+static ucs_status_t mem_alloc(uct_md_h md, size_t *length, void **address, ucs_memory_type_t type, unsigned flags,
+                              const char *name, uct_mem_h *memh) {
+#endif
+    (void)md, (void)name;
+    if (type != UCS_MEMORY_TYPE_ROCM || (flags & UCT_MD_MEM_FLAG_FIXED)) {
+        return UCS_ERR_UNSUPPORTED;
+    }
+    void *memory = NULL;
+    if (sdma_device_allocate(*length, &memory) != SDMA_OK) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    const ucs_status_t status = register_memory(memory, *length, memh);
+    if (status != UCS_OK) {
+        sdma_device_free(memory);
+        return status;
+    }
+    *address = memory;
+    return UCS_OK;
+}
+
+static ucs_status_t mem_free(uct_md_h md, uct_mem_h tl_memh) {
+    (void)md;
+    void *memory = ((tl_memh_t *)tl_memh)->base;
+    const ucs_status_t status = deregister(tl_memh);
+    sdma_device_free(memory);
+    return status;
 }
 
 /* ---- keys -------------------------------------------------------------------------------------------- */
@@ -209,6 +246,11 @@ static ucs_status_t query(uct_md_h tl_md, uct_md_attr_v2_t *attr) {
     attr->field_mask = asked;
     attr->max_reg = ULONG_MAX;
     attr->flags = UCT_MD_FLAG_REG | UCT_MD_FLAG_NEED_MEMH | UCT_MD_FLAG_NEED_RKEY;
+    if (md->copier) {
+        attr->flags |= UCT_MD_FLAG_ALLOC;
+        attr->alloc_mem_types = UCS_BIT(UCS_MEMORY_TYPE_ROCM);
+        attr->max_alloc = ULONG_MAX;
+    }
     attr->reg_mem_types = MEMORY_TYPES;
     attr->cache_mem_types = MEMORY_TYPES;
     attr->detect_mem_types = md->copier ? UCS_BIT(UCS_MEMORY_TYPE_ROCM) : 0;
@@ -225,6 +267,11 @@ static ucs_status_t query(uct_md_h tl_md, uct_md_attr_t *attr) {
     memset(attr, 0, sizeof(*attr));
     attr->cap.max_reg = ULONG_MAX;
     attr->cap.flags = UCT_MD_FLAG_REG | UCT_MD_FLAG_NEED_MEMH | UCT_MD_FLAG_NEED_RKEY;
+    if (md->copier) {
+        attr->cap.flags |= UCT_MD_FLAG_ALLOC;
+        attr->cap.alloc_mem_types = UCS_BIT(UCS_MEMORY_TYPE_ROCM);
+        attr->cap.max_alloc = ULONG_MAX;
+    }
     attr->cap.reg_mem_types = MEMORY_TYPES;
     attr->cap.detect_mem_types = md->copier ? UCS_BIT(UCS_MEMORY_TYPE_ROCM) : 0;
     attr->cap.access_mem_types = md->copier ? UCS_BIT(UCS_MEMORY_TYPE_ROCM) : 0;
@@ -246,8 +293,8 @@ static void md_close(uct_md_h tl_md) {
 static uct_md_ops_t md_ops = {
     .close = md_close,
     .query = query,
-    .mem_alloc = (void (*)(void))ucs_empty_function_return_unsupported,
-    .mem_free = (void (*)(void))ucs_empty_function_return_unsupported,
+    .mem_alloc = mem_alloc,
+    .mem_free = mem_free,
     .mem_advise = (void (*)(void))ucs_empty_function_return_unsupported,
     .mem_reg = mem_reg,
     .mem_dereg = mem_dereg,

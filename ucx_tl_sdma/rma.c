@@ -144,6 +144,16 @@ static ucs_status_t copy_staged(tl_ep_t *ep, bool get, void *local, const tl_key
     return status;
 }
 
+/* UCP copies between memory types of this process without a key: both addresses are its own. */
+static ucs_status_t copy_without_key(const tl_ep_t *ep, bool get, void *local, uint64_t remote, size_t length) {
+    if (!ep->own) {
+        ucs_debug("sdma: no key for length %zu at 0x%lx", length, remote);
+        return UCS_ERR_INVALID_PARAM;
+    }
+    void *other = (void *)(uintptr_t)remote;
+    return sdma_copy(get ? local : other, get ? other : local, length) == SDMA_OK ? UCS_OK : UCS_ERR_IO_ERROR;
+}
+
 /* `op` is the caller's, filled but for its number; it is queued or given back. */
 static ucs_status_t post_op(tl_ep_t *ep, bool get, void *local, const tl_key_t *key, uint64_t remote, size_t length,
                             tl_op_t *op) {
@@ -182,6 +192,9 @@ static tl_op_t *buffered_op(tl_ep_t *ep, ucs_status_t *status) {
 ucs_status_t tl_ep_put_short(uct_ep_h tl_ep, const void *buffer, unsigned length, uint64_t remote, uct_rkey_t rkey) {
     tl_ep_t *ep = (tl_ep_t *)tl_ep;
     const tl_key_t *key = key_of(rkey);
+    if (rkey == UCT_INVALID_RKEY) {
+        return copy_without_key(ep, false, (void *)(uintptr_t)buffer, remote, length);
+    }
     ucs_status_t status = ep->own ? UCS_OK : check_length("put_short", length, iface_of(ep)->config.max_short);
     if (status != UCS_OK || length == 0 || (status = check_range(ep, key, remote, length)) != UCS_OK) {
         return status;
@@ -214,6 +227,9 @@ ucs_status_t tl_ep_put_short(uct_ep_h tl_ep, const void *buffer, unsigned length
 ucs_status_t tl_ep_get_short(uct_ep_h tl_ep, void *buffer, unsigned length, uint64_t remote, uct_rkey_t rkey) {
     tl_ep_t *ep = (tl_ep_t *)tl_ep;
     const tl_key_t *key = key_of(rkey);
+    if (rkey == UCT_INVALID_RKEY) {
+        return copy_without_key(ep, true, buffer, remote, length);
+    }
     ucs_status_t status = ep->own ? UCS_OK : check_length("get_short", length, iface_of(ep)->config.max_short);
     if (status != UCS_OK || length == 0 || (status = check_range(ep, key, remote, length)) != UCS_OK) {
         return status;
@@ -232,6 +248,9 @@ ssize_t tl_ep_put_bcopy(uct_ep_h tl_ep, uct_pack_callback_t pack, void *arg, uin
     tl_ep_t *ep = (tl_ep_t *)tl_ep;
     const tl_key_t *key = key_of(rkey);
     ucs_status_t status;
+    if (rkey == UCT_INVALID_RKEY) {
+        return UCS_ERR_INVALID_PARAM;
+    }
     if (key->kind == TL_MEMORY_HOST && (status = check_host_order(ep)) != UCS_OK) {
         return status;
     }
@@ -264,6 +283,9 @@ ucs_status_t tl_ep_get_bcopy(uct_ep_h tl_ep, uct_unpack_callback_t unpack, void 
                              uct_rkey_t rkey, uct_completion_t *comp) {
     tl_ep_t *ep = (tl_ep_t *)tl_ep;
     const tl_key_t *key = key_of(rkey);
+    if (rkey == UCT_INVALID_RKEY) {
+        return UCS_ERR_INVALID_PARAM;
+    }
     ucs_status_t status = check_length("get_bcopy", length, iface_of(ep)->config.seg_size);
     if (status != UCS_OK || length == 0 || (status = check_range(ep, key, remote, length)) != UCS_OK) {
         return status;
@@ -302,6 +324,9 @@ static ucs_status_t zcopy(tl_ep_t *ep, bool get, const uct_iov_t *iov, size_t co
     const size_t length = count == 0 ? 0 : iov->length * iov->count;
     if (length == 0) {
         return UCS_OK;
+    }
+    if (rkey == UCT_INVALID_RKEY) {
+        return copy_without_key(ep, get, iov->buffer, remote, length);
     }
     ucs_status_t status = check_range(ep, key, remote, length);
     if (status != UCS_OK) {

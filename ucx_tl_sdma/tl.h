@@ -91,16 +91,19 @@ typedef struct tl_iface_config {
     double overhead;
 } tl_iface_config_t;
 
+/* An address of libmpisdma in two parts: what all processes that can reach each other have in common, and the rest.
+ * UCP's addresses have room for 31 and 63 bytes. */
 typedef struct tl_device_addr {
-    uint64_t system;        /* this boot of this machine */
-    uint64_t pid_namespace; /* peers are found by their pid */
+    uint64_t words[3];
 } tl_device_addr_t;
 
 typedef struct tl_iface_addr {
-    sdma_address_t process;
+    uint64_t words[5];
     uint64_t pid;
     uint64_t number; /* of the interface in its process */
 } tl_iface_addr_t;
+
+_Static_assert(sizeof(tl_device_addr_t) + offsetof(tl_iface_addr_t, pid) == sizeof(sdma_address_t), "the two parts");
 
 /* Pinned memory for short and buffered operations. */
 typedef struct tl_buffer {

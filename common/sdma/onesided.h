@@ -36,8 +36,8 @@ typedef struct sdma_remote sdma_remote_t;
 typedef struct sdma_line sdma_line_t;
 
 typedef struct sdma_address {
-    uint64_t words[12];
-} sdma_address_t; /* a process of this node */
+    uint64_t words[8];
+} sdma_address_t; /* a process of this node. Those that can reach each other have the first three words in common. */
 typedef struct sdma_key {
     uint64_t words[8];
 } sdma_key_t; /* a registered range of one */

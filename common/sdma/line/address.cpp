@@ -13,15 +13,15 @@ constexpr uint64_t key_tag = 0x53444d414b455901;
 
 sdma_address_t pack(const Address &address) {
     const memory::Identity &id = address.identity;
-    return {{address_tag, id.boot_id[0], id.boot_id[1], id.pid_namespace, id.pid, id.start_time, id.instance,
-             address.fd, 0, 0, 0, 0}};
+    return {
+        {id.boot_id[0], id.boot_id[1], id.pid_namespace, address_tag, id.pid, id.start_time, id.instance, address.fd}};
 }
 
 bool unpack(const sdma_address_t &words, Address &address) {
-    const uint64_t(&w)[12] = words.words;
-    address.identity = {{w[1], w[2]}, w[3], w[4], w[5], w[6]};
+    const uint64_t(&w)[8] = words.words;
+    address.identity = {{w[0], w[1]}, w[2], w[4], w[5], w[6]};
     address.fd = w[7];
-    return w[0] == address_tag;
+    return w[3] == address_tag;
 }
 
 sdma_key_t pack(const Key &key) {
