@@ -181,7 +181,7 @@ AM_CONDITIONAL([HIP], [test "$sdma_have_hip" = yes])
 ])
 
 dnl UCX's libraries, for the transport: its private tables are known for these releases only. Sets UCX_CPPFLAGS,
-dnl UCX_LIBS, ucx_version.
+dnl UCX_LIBS, ucx_version, ucx_release (118 for 1.18).
 AC_DEFUN([SDMA_UCX], [
 AC_ARG_WITH([ucx], [AS_HELP_STRING([--with-ucx@<:@=DIR@:>@], [build the UCX transport, for the UCX installed in DIR @<:@if /usr has a UCX of a known release@:>@])],
     [], [with_ucx=auto])
@@ -209,6 +209,8 @@ AS_IF([test "x$with_ucx" != xno], [
                 [AC_MSG_WARN([UCX $ucx_version is not supported: no UCX transport (it needs 1.13, 1.18 or 1.23)])])])
 ])
 AM_CONDITIONAL([UCX], [test $have_ucx = yes])
+AS_IF([test $have_ucx = yes], [ucx_release=`expr $sdma_major \* 100 + $sdma_minor`])
+AC_SUBST([ucx_release])
 AC_SUBST([UCX_CPPFLAGS])
 AC_SUBST([UCX_LIBS])
 ])

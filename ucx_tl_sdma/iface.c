@@ -4,6 +4,7 @@
  */
 #include "ucx_tl_sdma/tl.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -85,9 +86,9 @@ static ucs_status_t iface_query(uct_iface_h tl_iface, uct_iface_attr_t *attr) {
     attr->cap.get.max_iov = 1;
     attr->device_addr_len = sizeof(tl_device_addr_t);
     attr->iface_addr_len = sizeof(tl_iface_addr_t);
-    attr->bandwidth.dedicated = config->bandwidth;
+    attr->bandwidth.dedicated = iface->bandwidth;
     attr->bandwidth.shared = 0;
-    attr->latency = ucs_linear_func_make(config->latency, 0);
+    attr->latency = ucs_linear_func_make(iface->latency, 0);
     attr->overhead = config->overhead;
     return UCS_OK;
 }
@@ -101,9 +102,12 @@ static ucs_status_t estimate_perf(uct_iface_h tl_iface, uct_perf_attr_t *attr) {
     if (attr->field_mask & UCT_PERF_ATTR_FIELD_RECV_OVERHEAD) {
         attr->recv_overhead = 0; /* the target's CPU does nothing */
     }
+    /* Asked by memory type: in 1.23 for a lane, before that for a copy within this process only. */
     const uint64_t types = UCT_PERF_ATTR_FIELD_LOCAL_MEMORY_TYPE | UCT_PERF_ATTR_FIELD_REMOTE_MEMORY_TYPE;
-    if ((attr->field_mask & types) == types && attr->local_memory_type == UCS_MEMORY_TYPE_HOST &&
-        attr->remote_memory_type == UCS_MEMORY_TYPE_HOST) {
+    if ((attr->field_mask & types) != types) {
+        return UCS_OK;
+    }
+    if (attr->local_memory_type == UCS_MEMORY_TYPE_HOST && attr->remote_memory_type == UCS_MEMORY_TYPE_HOST) {
         if (attr->field_mask & UCT_PERF_ATTR_FIELD_BANDWIDTH) {
             attr->bandwidth.dedicated = iface->config.host_bandwidth;
         }
@@ -112,6 +116,9 @@ static ucs_status_t estimate_perf(uct_iface_h tl_iface, uct_perf_attr_t *attr) {
             attr->path_bandwidth.dedicated = iface->config.host_bandwidth;
         }
 #endif
+    } else if ((attr->operation == UCT_EP_OP_PUT_SHORT || attr->operation == UCT_EP_OP_GET_SHORT) &&
+               (attr->field_mask & UCT_PERF_ATTR_FIELD_LATENCY)) {
+        attr->latency = ucs_linear_func_make(iface->config.copy_latency, 0);
     }
     return UCS_OK;
 }
@@ -161,11 +168,25 @@ static int is_reachable(const uct_iface_h iface, const uct_device_addr_t *device
 
 /* ---- progress ---------------------------------------------------------------------------------------- */
 
+static void tell(const char *name, uint64_t *count) {
+    if (*count > 0) {
+        sdma_count(name, *count);
+        *count = 0;
+    }
+}
+
+static void tell_counts(tl_iface_t *iface) {
+    tell("ucx_short", &iface->count_short);
+    tell("ucx_bcopy", &iface->count_bcopy);
+    tell("ucx_zcopy", &iface->count_zcopy);
+}
+
 static unsigned iface_progress(uct_iface_h tl_iface) {
     tl_iface_t *iface = (tl_iface_t *)tl_iface;
     unsigned count = 0;
     if (iface->polls++ % POLLS_BETWEEN_SWEEPS == 0) {
         sdma_progress();
+        tell_counts(iface);
     }
     /* A callback may add and destroy endpoints, other ones too, so take the first and put it last. */
     for (unsigned long left = ucs_list_length(&iface->active); left > 0 && !ucs_list_is_empty(&iface->active); left--) {
@@ -203,9 +224,12 @@ static ucs_status_t iface_fence(uct_iface_h tl_iface, unsigned flags) {
 
 /* ---- sleep ------------------------------------------------------------------------------------------- */
 
-static ucs_status_t event_fd_get(uct_iface_h iface, int *fd) {
-    (void)iface;
-    *fd = sdma_event_fd();
+static ucs_status_t event_fd_get(uct_iface_h tl_iface, int *fd) {
+    tl_iface_t *iface = (tl_iface_t *)tl_iface;
+    if (iface->event_fd < 0) {
+        iface->event_fd = fcntl(sdma_event_fd(), F_DUPFD_CLOEXEC, 0);
+    }
+    *fd = iface->event_fd;
     return *fd < 0 ? UCS_ERR_UNSUPPORTED : UCS_OK;
 }
 
@@ -218,7 +242,7 @@ static ucs_status_t event_arm(uct_iface_h tl_iface, unsigned events) {
             return UCS_ERR_BUSY;
         }
     }
-    struct pollfd event = {.fd = sdma_event_fd(), .events = POLLIN};
+    struct pollfd event = {.fd = iface->event_fd, .events = POLLIN};
     if (ucs_list_is_empty(&iface->active) && poll(&event, 1, 0) == 0) {
         return UCS_OK; /* nothing of ours can happen: no thread need look */
     }
@@ -309,6 +333,10 @@ static UCS_CLASS_INIT_FUNC(tl_iface_t, uct_md_h md, uct_worker_h worker, const u
     memcpy(self->address.words, &md_of(self)->address.words[3], sizeof(self->address.words));
     self->address.pid = (uint64_t)getpid();
     self->address.number = atomic_fetch_add(&numbers, 1);
+    const bool beat = self->config.prefer && !md_of(self)->copier;
+    self->bandwidth = beat && self->config.bandwidth < 500e9 ? 500e9 : self->config.bandwidth;
+    self->latency = beat && self->config.latency > 1e-9 ? 1e-9 : self->config.latency;
+    self->event_fd = -1;
     ucs_list_head_init(&self->eps);
     ucs_list_head_init(&self->active);
     return UCS_OK;
@@ -316,6 +344,10 @@ static UCS_CLASS_INIT_FUNC(tl_iface_t, uct_md_h md, uct_worker_h worker, const u
 
 static UCS_CLASS_CLEANUP_FUNC(tl_iface_t) {
     uct_base_iface_progress_disable(&self->super.super, UCT_PROGRESS_SEND | UCT_PROGRESS_RECV);
+    tell_counts(self);
+    if (self->event_fd >= 0) {
+        close(self->event_fd);
+    }
     if (self->slab_memory != NULL) {
         sdma_memory_release(self->slab_memory);
     }

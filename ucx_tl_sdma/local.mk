@@ -19,3 +19,6 @@ libuct_sdma_la_CPPFLAGS = $(AM_CPPFLAGS) $(UCX_CPPFLAGS) -D_GNU_SOURCE
 libuct_sdma_la_CFLAGS = $(AM_CFLAGS) -fvisibility=hidden
 libuct_sdma_la_LDFLAGS = $(AM_LDFLAGS) -version-info 0:0:0 $(SDMA_COMPLETE) -Wl,-z,nodelete
 libuct_sdma_la_LIBADD = libmpisdma.la $(UCX_LIBS)
+
+# For programs other than MPI's.
+bin_SCRIPTS += ucx_tl_sdma/sdma_ucx

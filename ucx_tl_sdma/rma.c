@@ -154,9 +154,9 @@ static ucs_status_t copy_without_key(const tl_ep_t *ep, bool get, void *local, u
     return sdma_copy(get ? local : other, get ? other : local, length) == SDMA_OK ? UCS_OK : UCS_ERR_IO_ERROR;
 }
 
-/* `op` is the caller's, filled but for its number; it is queued or given back. */
+/* `op` is the caller's, filled but for its number; it is queued, and counted, or given back. */
 static ucs_status_t post_op(tl_ep_t *ep, bool get, void *local, const tl_key_t *key, uint64_t remote, size_t length,
-                            tl_op_t *op) {
+                            tl_op_t *op, uint64_t *counter) {
     const ucs_status_t status = post(ep, get, local, key, remote, length, &op->number);
     if (status != UCS_OK) {
         tl_op_put(iface_of(ep), op);
@@ -164,6 +164,7 @@ static ucs_status_t post_op(tl_ep_t *ep, bool get, void *local, const tl_key_t *
     }
     op->at_done = get;
     tl_op_queue(ep, op);
+    (*counter)++;
     return UCS_INPROGRESS;
 }
 
@@ -220,7 +221,7 @@ ucs_status_t tl_ep_put_short(uct_ep_h tl_ep, const void *buffer, unsigned length
     } else {
         memcpy(op->buffer->data, buffer, length);
     }
-    status = post_op(ep, false, op->buffer->data, key, remote, length, op);
+    status = post_op(ep, false, op->buffer->data, key, remote, length, op, &iface_of(ep)->count_short);
     return status == UCS_INPROGRESS ? UCS_OK : status;
 }
 
@@ -238,8 +239,11 @@ ucs_status_t tl_ep_get_short(uct_ep_h tl_ep, void *buffer, unsigned length, uint
         status = check_host_order(ep);
         return status != UCS_OK ? status : tl_host_copy(ep, true, buffer, remote, length);
     }
-    status = check_room(ep);
-    return status != UCS_OK ? status : copy_staged(ep, true, buffer, key, remote, length);
+    if ((status = check_room(ep)) == UCS_OK) {
+        status = copy_staged(ep, true, buffer, key, remote, length);
+        iface_of(ep)->count_short += status == UCS_OK && !ep->own;
+    }
+    return status;
 }
 
 /* ---- buffered ---------------------------------------------------------------------------------------- */
@@ -269,6 +273,7 @@ ssize_t tl_ep_put_bcopy(uct_ep_h tl_ep, uct_pack_callback_t pack, void *arg, uin
         }
         if (status == UCS_OK) {
             tl_op_queue(ep, op);
+            iface_of(ep)->count_bcopy++;
             return (ssize_t)length;
         }
         if (status == UCS_ERR_NO_RESOURCE) {
@@ -309,7 +314,7 @@ ucs_status_t tl_ep_get_bcopy(uct_ep_h tl_ep, uct_unpack_callback_t unpack, void 
     op->unpack_arg = arg;
     op->bytes = length;
     op->comp = comp;
-    return post_op(ep, true, op->buffer->data, key, remote, length, op);
+    return post_op(ep, true, op->buffer->data, key, remote, length, op, &iface_of(ep)->count_bcopy);
 }
 
 /* ---- zero-copy --------------------------------------------------------------------------------------- */
@@ -347,7 +352,7 @@ static ucs_status_t zcopy(tl_ep_t *ep, bool get, const uct_iov_t *iov, size_t co
     if (iov->memh != NULL) {
         tl_memh_pin(iov->memh);
     }
-    status = post_op(ep, get, iov->buffer, key, remote, length, op);
+    status = post_op(ep, get, iov->buffer, key, remote, length, op, &iface_of(ep)->count_zcopy);
     return status != UCS_ERR_UNSUPPORTED ? status : copy_staged(ep, get, iov->buffer, key, remote, length);
 }
 

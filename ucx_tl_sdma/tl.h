@@ -88,7 +88,9 @@ typedef struct tl_iface_config {
     double bandwidth;
     double host_bandwidth;
     double latency;
+    double copy_latency;
     double overhead;
+    int prefer;
 } tl_iface_config_t;
 
 /* An address of libmpisdma in two parts: what all processes that can reach each other have in common, and the rest.
@@ -114,6 +116,7 @@ typedef struct tl_buffer {
 typedef struct tl_iface {
     uct_base_iface_t super;
     tl_iface_config_t config;
+    double bandwidth, latency; /* as told */
     tl_iface_addr_t address;
     ucs_list_link_t eps;    /* all */
     ucs_list_link_t active; /* those that progress has something to do for */
@@ -125,6 +128,8 @@ typedef struct tl_iface {
     char *slab;
     sdma_memory_t *slab_memory;
     unsigned polls;
+    int event_fd;                                   /* a duplicate: UCX wants a number of its own for each interface */
+    uint64_t count_short, count_bcopy, count_zcopy; /* not yet told to libmpisdma */
 } tl_iface_t;
 
 ucs_status_t tl_iface_open(uct_md_h md, uct_worker_h worker, const uct_iface_params_t *params,

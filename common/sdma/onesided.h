@@ -146,7 +146,8 @@ SDMA_API uint64_t sdma_board_read(const sdma_board_t *board, size_t counter);
 
 /* Sleep support: an event descriptor (eventfd; -1: none) that becomes readable when a line of this
  * process moved after sdma_event_arm, and now and then without that: progress all lines then. arm empties
- * it; SDMA_PENDING if something moved already (do not sleep). While armed, a thread polls for the sleeper
+ * it; SDMA_PENDING if something moved already (do not sleep). Several may sleep on duplicates of it: arm leaves it
+ * readable while a line of any of them has moved. While armed, a thread polls for the sleeper
  * every 20 us with operations outstanding, every 5 ms without. */
 SDMA_API int sdma_event_fd(void);
 SDMA_API sdma_status_t sdma_event_arm(void);

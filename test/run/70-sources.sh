@@ -3,7 +3,7 @@
 # The tree itself: format, licences, and documents that must agree with the code.
 
 source_files() {
-    find "$top"/{common,kernels,ompi_coll_sdma,ompi_osc_sdma,ucx_tl_sdma,tools,test} -name '*.[ch]' -o -name '*.cpp' -o -name '*.hpp' -o -name '*.hip'
+    find "$top"/{common,kernels,ompi_coll_sdma,ompi_hook_sdma,ompi_osc_sdma,ucx_tl_sdma,tools,test} -name '*.[ch]' -o -name '*.cpp' -o -name '*.hpp' -o -name '*.hip'
 }
 
 # LLVM changes its style between releases; the tree follows 14, Debian 12's.

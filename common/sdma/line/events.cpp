@@ -60,12 +60,14 @@ bool Events::arm() {
     if (fd() < 0)
         return false;
     std::lock_guard lock(mutex_);
+    bool busy;
+    if (stop_ || moved(busy)) {
+        raise(); // it may be another's line, who sleeps
+        return false;
+    }
     uint64_t events;
     while (read(fd_, &events, sizeof events) < 0 && errno == EINTR)
         ;
-    bool busy;
-    if (stop_ || moved(busy))
-        return false;
     if (!thread_.joinable()) {
         try {
             thread_ = std::thread([this] { watch(); });
@@ -105,10 +107,14 @@ void Events::watch() {
         while (!stop_ && !(seen = moved(busy)) && !(busy && steady_clock::now() - start >= longest))
             changed_.wait_for(lock, busy ? busy_interval : idle_interval);
         armed_ = false;
-        const uint64_t one = 1;
-        while (write(fd_, &one, sizeof one) < 0 && errno == EINTR)
-            ;
+        raise();
     }
+}
+
+void Events::raise() {
+    const uint64_t one = 1;
+    while (write(fd_, &one, sizeof one) < 0 && errno == EINTR)
+        ;
 }
 
 } // namespace sdma::line

@@ -36,6 +36,7 @@ public:
 
 private:
     void watch();
+    void raise();
     bool moved(bool &busy);
 
     std::mutex mutex_;

@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Programs that test the UCX transport; test/run/36-ucx-transport.sh runs them.
+
+if HIP
+UCX_TEST_CPPFLAGS = $(AM_CPPFLAGS) $(UCX_CPPFLAGS) $(ROCM_CPPFLAGS) -D__HIP_PLATFORM_AMD__ -D_GNU_SOURCE
+
+check_PROGRAMS += test/ucx/mpi_put
+test_ucx_mpi_put_SOURCES = test/ucx/mpi_put.cpp
+test_ucx_mpi_put_CPPFLAGS = $(UCX_TEST_CPPFLAGS) $(MPI_CFLAGS) -DOMPI_SKIP_MPICXX
+test_ucx_mpi_put_LDADD = $(MPI_LIBS) $(ROCM_LDFLAGS) -lamdhip64 -ldl
+
+# To be preloaded into ucx_perftest.
+check_LTLIBRARIES += libperftest_rocm.la
+libperftest_rocm_la_SOURCES = test/ucx/perftest_rocm.c
+libperftest_rocm_la_CPPFLAGS = $(UCX_TEST_CPPFLAGS)
+libperftest_rocm_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -rpath $(abs_builddir)
+libperftest_rocm_la_LIBADD = $(ROCM_LDFLAGS) -lamdhip64 -ldl
+endif
