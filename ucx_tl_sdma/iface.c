@@ -330,6 +330,9 @@ static UCS_CLASS_INIT_FUNC(tl_iface_t, uct_md_h md, uct_worker_h worker, const u
                   "_SEG_SIZE");
         return UCS_ERR_INVALID_PARAM;
     }
+    if (!tl_md_take_address(md_of(self))) {
+        return UCS_ERR_NO_DEVICE;
+    }
     memcpy(self->address.words, &md_of(self)->address.words[3], sizeof(self->address.words));
     self->address.pid = (uint64_t)getpid();
     self->address.number = atomic_fetch_add(&numbers, 1);

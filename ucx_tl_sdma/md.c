@@ -313,18 +313,25 @@ static uct_md_ops_t md_ops = {
 #endif
 };
 
+bool tl_md_take_address(tl_md_t *md) {
+    sdma_reason_t reason = SDMA_REASON_none;
+    if (!md->has_address && sdma_address(&md->address, &reason) != SDMA_OK) {
+        ucs_debug("sdma: not used: %s", sdma_reason_text(reason));
+        return false;
+    }
+    md->has_address = true;
+    return true;
+}
+
 /* A process without a GPU runtime has nothing for us to move: UCX chooses among its own transports. */
 ucs_status_t tl_query_devices(uct_md_h tl_md, uct_tl_device_resource_t **devices, unsigned *count) {
     tl_md_t *md = (tl_md_t *)tl_md;
     if (!md->always && !sdma_runtime_loaded()) {
         return UCS_ERR_NO_DEVICE;
     }
-    sdma_reason_t reason = SDMA_REASON_none;
-    if (!md->has_address && sdma_address(&md->address, &reason) != SDMA_OK) {
-        ucs_debug("sdma: not used: %s", sdma_reason_text(reason));
+    if (!tl_md_take_address(md)) {
         return UCS_ERR_NO_DEVICE;
     }
-    md->has_address = true;
     return uct_single_device_resource(tl_md, TL_DEVICE, UCT_DEVICE_TYPE_SHM, UCS_SYS_DEVICE_ID_UNKNOWN, devices, count);
 }
 

@@ -85,8 +85,8 @@ static ucs_status_t post(tl_ep_t *ep, bool get, void *local, const tl_key_t *key
             return UCS_ERR_INVALID_ADDR;
         }
         return UCS_ERR_UNSUPPORTED;
-    default:
-        return tl_ep_line_error(ep);
+    default: /* a broken line, or a key that promised more than there is */
+        return sdma_line_push(ep->line) == SDMA_ERROR ? tl_ep_line_error(ep) : UCS_ERR_INVALID_PARAM;
     }
 }
 

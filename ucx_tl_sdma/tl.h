@@ -68,6 +68,8 @@ typedef struct tl_key {
 extern uct_component_t tl_component;
 
 ucs_status_t tl_query_devices(uct_md_h md, uct_tl_device_resource_t **devices, unsigned *count);
+/* The process's address, kept until the domain is closed. False: it cannot have one. */
+bool tl_md_take_address(tl_md_t *md);
 ucs_status_t tl_md_open(uct_component_t *component, const char *name, const uct_md_config_t *config, uct_md_h *md);
 ucs_status_t tl_key_unpack(const void *buffer, uct_rkey_t *rkey, void **handle);
 /* The local side of an operation: pins host memory once instead of at each use. */

@@ -9,6 +9,13 @@ test_ucx_mpi_put_SOURCES = test/ucx/mpi_put.cpp
 test_ucx_mpi_put_CPPFLAGS = $(UCX_TEST_CPPFLAGS) $(MPI_CFLAGS) -DOMPI_SKIP_MPICXX
 test_ucx_mpi_put_LDADD = $(MPI_LIBS) $(ROCM_LDFLAGS) -lamdhip64 -ldl
 
+# Linked with the transport, as LD_PRELOAD would.
+check_PROGRAMS += test/ucx/uct
+test_ucx_uct_SOURCES = test/ucx/uct.cpp test/ucx/uct.hpp
+test_ucx_uct_CPPFLAGS = $(UCX_TEST_CPPFLAGS)
+test_ucx_uct_LDFLAGS = $(AM_LDFLAGS) -Wl,--no-as-needed
+test_ucx_uct_LDADD = libuct_sdma.la $(UCX_LIBS) $(ROCM_LDFLAGS) -lamdhip64
+
 # To be preloaded into ucx_perftest.
 check_LTLIBRARIES += libperftest_rocm.la
 libperftest_rocm_la_SOURCES = test/ucx/perftest_rocm.c
