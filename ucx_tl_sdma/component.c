@@ -31,11 +31,9 @@ uct_component_t tl_component = {
     .name = TL_NAME,
     .query_md_resources = uct_md_query_single_md_resource,
     .md_open = tl_md_open,
-    .cm_open = (ucs_status_t(*)(uct_component_t *, uct_worker_h, const uct_cm_config_t *,
-                                uct_cm_h *))ucs_empty_function_return_unsupported,
+    .cm_open = (void *)ucs_empty_function_return_unsupported,
     .rkey_unpack = rkey_unpack,
-    .rkey_ptr = (ucs_status_t(*)(uct_component_t *, uct_rkey_t, void *, uint64_t,
-                                 void **))ucs_empty_function_return_unsupported,
+    .rkey_ptr = (void *)ucs_empty_function_return_unsupported,
     .rkey_release = rkey_release,
 #if UCX_RELEASE >= 118
     .rkey_compare = uct_base_rkey_compare,
@@ -43,7 +41,7 @@ uct_component_t tl_component = {
     .md_config = {.name = "SDMA memory domain", .prefix = "SDMA_"},
     .cm_config = UCS_CONFIG_EMPTY_GLOBAL_LIST_ENTRY,
     .tl_list = UCS_LIST_INITIALIZER(&tl_component.tl_list, &tl_component.tl_list),
-    .md_vfs_init = (void (*)(uct_md_h))ucs_empty_function,
+    .md_vfs_init = (void *)ucs_empty_function,
 };
 
 static ucs_config_field_t iface_config_table[] = {

@@ -301,20 +301,19 @@ static uct_iface_internal_ops_t internal_ops = {
     .iface_query_v2 = uct_iface_base_query_v2,
 #endif
     .iface_estimate_perf = estimate_perf,
-    .iface_vfs_refresh = (void (*)(uct_iface_h))ucs_empty_function,
-    .ep_query = (ucs_status_t(*)(uct_ep_h, uct_ep_attr_t *))ucs_empty_function_return_unsupported,
+    .iface_vfs_refresh = (void *)ucs_empty_function,
+    .ep_query = (void *)ucs_empty_function_return_unsupported,
     .ep_invalidate = ep_invalidate,
 #if UCX_RELEASE >= 118
-    .ep_connect_to_ep_v2 = (ucs_status_t(*)(uct_ep_h, const uct_device_addr_t *, const uct_ep_addr_t *,
-                                            const void *))ucs_empty_function_return_unsupported,
+    .ep_connect_to_ep_v2 = (void *)ucs_empty_function_return_unsupported,
     .iface_is_reachable_v2 = is_reachable_v2,
     .ep_is_connected = ep_is_connected,
 #endif
 #if UCX_RELEASE >= 123
-    .ep_get_device_ep = (ucs_status_t(*)(uct_ep_h, void *))ucs_empty_function_return_unsupported,
-    .ep_put_sgl_zcopy = (void (*)(void))ucs_empty_function_return_unsupported,
-    .ep_get_sgl_zcopy = (void (*)(void))ucs_empty_function_return_unsupported,
-    .ep_outstanding_purge = (ucs_status_t(*)(uct_ep_h, const void *))ucs_empty_function_return_unsupported,
+    .ep_get_device_ep = (void *)ucs_empty_function_return_unsupported,
+    .ep_put_sgl_zcopy = (void *)ucs_empty_function_return_unsupported,
+    .ep_get_sgl_zcopy = (void *)ucs_empty_function_return_unsupported,
+    .ep_outstanding_purge = (void *)ucs_empty_function_return_unsupported,
 #endif
 };
 

@@ -295,21 +295,20 @@ static uct_md_ops_t md_ops = {
     .query = query,
     .mem_alloc = mem_alloc,
     .mem_free = mem_free,
-    .mem_advise = (void (*)(void))ucs_empty_function_return_unsupported,
+    .mem_advise = (void *)ucs_empty_function_return_unsupported,
     .mem_reg = mem_reg,
     .mem_dereg = mem_dereg,
     .mem_query = mem_query,
     .mkey_pack = mkey_pack,
 #if UCX_RELEASE >= 118
-    .mem_attach = (ucs_status_t(*)(uct_md_h, const void *, void *, uct_mem_h *))ucs_empty_function_return_unsupported,
+    .mem_attach = (void *)ucs_empty_function_return_unsupported,
 #else
-    .is_sockaddr_accessible = (int (*)(uct_md_h, const void *, int))ucs_empty_function_return_zero_int,
+    .is_sockaddr_accessible = (void *)ucs_empty_function_return_zero_int,
 #endif
     .detect_memory_type = detect_memory_type,
 #if UCX_RELEASE >= 123
-    .mem_elem_pack =
-        (ucs_status_t(*)(uct_md_h, uct_mem_h, uct_rkey_t, void *, void **))ucs_empty_function_return_unsupported,
-    .mem_elem_release = (void (*)(uct_md_h, void *))ucs_empty_function,
+    .mem_elem_pack = (void *)ucs_empty_function_return_unsupported,
+    .mem_elem_release = (void *)ucs_empty_function,
 #endif
 };
 

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Programs that test the UCX transport; test/run/36-ucx-transport.sh runs them.
 
+EXTRA_DIST += test/ucx/perftest
+
 if HIP
 UCX_TEST_CPPFLAGS = $(AM_CPPFLAGS) $(UCX_CPPFLAGS) $(ROCM_CPPFLAGS) -D__HIP_PLATFORM_AMD__ -D_GNU_SOURCE
 
@@ -15,6 +17,17 @@ test_ucx_uct_SOURCES = test/ucx/uct.cpp test/ucx/uct.hpp
 test_ucx_uct_CPPFLAGS = $(UCX_TEST_CPPFLAGS)
 test_ucx_uct_LDFLAGS = $(AM_LDFLAGS) -Wl,--no-as-needed
 test_ucx_uct_LDADD = libuct_sdma.la $(UCX_LIBS) $(ROCM_LDFLAGS) -lamdhip64
+
+check_PROGRAMS += test/ucx/layout
+test_ucx_layout_SOURCES = test/ucx/layout.c
+test_ucx_layout_CPPFLAGS = $(UCX_TEST_CPPFLAGS)
+test_ucx_layout_LDADD = $(UCX_LIBS)
+
+check_LTLIBRARIES += libother_release.la
+libother_release_la_SOURCES = test/ucx/other_release.c
+libother_release_la_CPPFLAGS = $(UCX_TEST_CPPFLAGS)
+libother_release_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -rpath $(abs_builddir)
+libother_release_la_LIBADD =
 
 # To be preloaded into ucx_perftest.
 check_LTLIBRARIES += libperftest_rocm.la

@@ -25,7 +25,7 @@ struct Introduction { // of the target
 
 // ---- the target ---------------------------------------------------------------------------------------
 
-enum class Order : uint32_t { reallocate, leave };
+enum class Order : uint32_t { reallocate, show, leave };
 
 int be_target(Peer origin) {
     must(hipSetDevice(1), "hipSetDevice");
@@ -42,10 +42,15 @@ int be_target(Peer origin) {
         origin.send(me);
     };
     introduce();
-    while (origin.receive<Order>() != Order::leave) {
-        memory = nullptr;
-        memory = std::make_unique<Memory>(transport.md, window_bytes);
-        introduce();
+    for (Order order; (order = origin.receive<Order>()) != Order::leave;) {
+        if (order == Order::show) {
+            const auto at = origin.receive<size_t>(), bytes = origin.receive<size_t>();
+            origin.send(memory->content(at, bytes).data(), bytes);
+        } else {
+            memory = nullptr;
+            memory = std::make_unique<Memory>(transport.md, window_bytes);
+            introduce();
+        }
     }
     return failures != 0;
 }
@@ -111,16 +116,25 @@ struct Origin {
             "room for a put");
         return status;
     }
-    // What is at the target, by a get.
+    // What is at the target, as it sees it at once.
     std::vector<uint8_t> target_content(size_t at, size_t bytes) {
+        target.send(Order::show);
+        target.send(at);
+        target.send(bytes);
+        std::vector<uint8_t> seen(bytes);
+        target.receive(seen.data(), bytes);
+        return seen;
+    }
+    // The same by a get.
+    std::vector<uint8_t> fetched(size_t at, size_t bytes) {
         Memory to(transport.md, bytes);
         uct_completion_t comp{[](uct_completion_t *) {}, 1, UCS_OK};
         const uct_iov_t iov = to.iov(0, bytes);
         ucs_status_t status = UCS_ERR_NO_RESOURCE;
         until(
             [&] {
-                return (status = uct_ep_get_zcopy(ep, &iov, 1, hello.base + at, key.rkey, &comp)) !=
-                       UCS_ERR_NO_RESOURCE;
+                status = uct_ep_get_zcopy(ep, &iov, 1, hello.base + at, key.rkey, &comp);
+                return status != UCS_ERR_NO_RESOURCE;
             },
             "room for a get");
         check(status == UCS_INPROGRESS, "get: %s", ucs_status_string(status));
@@ -201,6 +215,7 @@ void test_data(Origin &o) {
     }
     o.flush(o.ep);
     check(o.target_content(0, window_bytes) == expected, "the target holds what was put");
+    check(o.fetched(13, window_bytes - 13) == std::vector<uint8_t>(expected.begin() + 13, expected.end()), "get_zcopy");
     std::vector<uint8_t> seen(o.transport.attr.cap.get.max_short);
     o.until(
         [&] {
@@ -404,7 +419,9 @@ void test_keys(Origin &o) {
     must(uct_rkey_unpack(o.transport.component, o.hello.key, &old), "unpacking the key");
     const uint64_t old_base = o.hello.base;
     o.renew();
-    uct_worker_progress(o.transport.worker);
+    for (int i = 0; i < 200; ++i) { // mappings are looked through now and then
+        uct_worker_progress(o.transport.worker);
+    }
     const ucs_status_t status = uct_ep_put_zcopy(o.ep, &iov, 1, old_base, old.rkey, nullptr);
     check(status != UCS_OK && status != UCS_INPROGRESS, "a key of freed memory serves");
     uct_rkey_release(o.transport.component, &old);
