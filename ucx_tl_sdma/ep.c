@@ -10,7 +10,7 @@
 
 static tl_iface_t *iface_of(const tl_ep_t *ep) { return (tl_iface_t *)ep->super.iface; }
 
-static void complete(uct_completion_t *comp, ucs_status_t status) {
+void tl_complete(uct_completion_t *comp, ucs_status_t status) {
     if (comp == NULL) {
         return;
     }
@@ -85,7 +85,7 @@ static unsigned deliver(tl_ep_t *ep, ucs_status_t status) {
         }
         uct_completion_t *comp = op->comp;
         tl_op_put(iface, op);
-        complete(comp, status);
+        tl_complete(comp, status);
         count++;
     }
     return count;

@@ -185,7 +185,9 @@ static unsigned iface_progress(uct_iface_h tl_iface) {
     tl_iface_t *iface = (tl_iface_t *)tl_iface;
     unsigned count = 0;
     if (iface->polls++ % POLLS_BETWEEN_SWEEPS == 0) {
+        bool left;
         sdma_progress();
+        count += tl_md_progress(md_of(iface), &left);
         tell_counts(iface);
     }
     /* A callback may add and destroy endpoints, other ones too, so take the first and put it last. */
@@ -236,6 +238,10 @@ static ucs_status_t event_fd_get(uct_iface_h tl_iface, int *fd) {
 static ucs_status_t event_arm(uct_iface_h tl_iface, unsigned events) {
     tl_iface_t *iface = (tl_iface_t *)tl_iface;
     (void)events;
+    bool left = false;
+    if (tl_md_progress(md_of(iface), &left) > 0 || left) {
+        return UCS_ERR_BUSY; /* peers tell nobody when they let go of memory */
+    }
     tl_ep_t *ep;
     ucs_list_for_each(ep, &iface->active, active_link) {
         if (sdma_line_push(ep->line) == SDMA_ERROR || tl_ep_ready(ep)) {

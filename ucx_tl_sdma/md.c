@@ -75,12 +75,61 @@ static ucs_status_t deregister(tl_memh_t *memh) {
     return UCS_OK;
 }
 
+/* Peers drop their mappings in their own time: the completion waits for the last one. */
+static ucs_status_t invalidate(tl_md_t *md, tl_memh_t *memh, uct_completion_t *comp) {
+    if (memh->kind == TL_MEMORY_DEVICE) {
+        sdma_memory_invalidate(atomic_load(&memh->memory));
+    }
+    memh->invalidated = comp;
+    pthread_mutex_lock(&md->lock);
+    ucs_list_add_tail(&md->invalid, &memh->link);
+    pthread_mutex_unlock(&md->lock);
+    bool left;
+    tl_md_progress(md, &left);
+    return UCS_OK;
+}
+
+/* Host memory: the kernel copies at once, and only while the peer is in the call. */
+static bool reachable(const tl_memh_t *memh) {
+    return memh->kind == TL_MEMORY_DEVICE && sdma_memory_reachable(atomic_load(&memh->memory));
+}
+
+unsigned tl_md_progress(tl_md_t *md, bool *left) {
+    ucs_list_link_t ended;
+    ucs_list_head_init(&ended);
+    pthread_mutex_lock(&md->lock);
+    tl_memh_t *memh, *next;
+    ucs_list_for_each_safe(memh, next, &md->invalid, link) {
+        if (!reachable(memh)) {
+            ucs_list_del(&memh->link);
+            ucs_list_add_tail(&ended, &memh->link);
+        }
+    }
+    *left = !ucs_list_is_empty(&md->invalid);
+    pthread_mutex_unlock(&md->lock);
+    unsigned count = 0;
+    while (!ucs_list_is_empty(&ended)) {
+        memh = ucs_list_head(&ended, tl_memh_t, link);
+        ucs_list_del(&memh->link);
+        uct_completion_t *comp = memh->invalidated;
+        deregister(memh);
+        tl_complete(comp, UCS_OK);
+        count++;
+    }
+    return count;
+}
+
 static ucs_status_t mem_dereg(uct_md_h md, const uct_md_mem_dereg_params_t *params) {
-    (void)md;
     if (!(params->field_mask & UCT_MD_MEM_DEREG_FIELD_MEMH) || params->memh == NULL) {
         return UCS_ERR_INVALID_PARAM;
     }
-    return deregister(params->memh);
+    if (!(params->field_mask & UCT_MD_MEM_DEREG_FIELD_FLAGS) || !(params->flags & UCT_MD_MEM_DEREG_FLAG_INVALIDATE)) {
+        return deregister(params->memh);
+    }
+    if (!(params->field_mask & UCT_MD_MEM_DEREG_FIELD_COMPLETION) || params->comp == NULL) {
+        return UCS_ERR_INVALID_PARAM;
+    }
+    return invalidate((tl_md_t *)md, params->memh, params->comp);
 }
 
 /* GPU memory of the application's own runtime, for those who ask UCP for some. */
@@ -245,7 +294,8 @@ static ucs_status_t query(uct_md_h tl_md, uct_md_attr_v2_t *attr) {
     memset(attr, 0, sizeof(*attr));
     attr->field_mask = asked;
     attr->max_reg = ULONG_MAX;
-    attr->flags = UCT_MD_FLAG_REG | UCT_MD_FLAG_NEED_MEMH | UCT_MD_FLAG_NEED_RKEY;
+    attr->flags = UCT_MD_FLAG_REG | UCT_MD_FLAG_NEED_MEMH | UCT_MD_FLAG_NEED_RKEY | UCT_MD_FLAG_INVALIDATE |
+                  UCT_MD_FLAG_INVALIDATE_RMA;
     if (md->copier) {
         attr->flags |= UCT_MD_FLAG_ALLOC;
         attr->alloc_mem_types = UCS_BIT(UCS_MEMORY_TYPE_ROCM);
@@ -266,7 +316,7 @@ static ucs_status_t query(uct_md_h tl_md, uct_md_attr_t *attr) {
     const tl_md_t *md = (tl_md_t *)tl_md;
     memset(attr, 0, sizeof(*attr));
     attr->cap.max_reg = ULONG_MAX;
-    attr->cap.flags = UCT_MD_FLAG_REG | UCT_MD_FLAG_NEED_MEMH | UCT_MD_FLAG_NEED_RKEY;
+    attr->cap.flags = UCT_MD_FLAG_REG | UCT_MD_FLAG_NEED_MEMH | UCT_MD_FLAG_NEED_RKEY | UCT_MD_FLAG_INVALIDATE;
     if (md->copier) {
         attr->cap.flags |= UCT_MD_FLAG_ALLOC;
         attr->cap.alloc_mem_types = UCS_BIT(UCS_MEMORY_TYPE_ROCM);
@@ -287,6 +337,7 @@ static void md_close(uct_md_h tl_md) {
     if (md->has_address) {
         sdma_address_release();
     }
+    pthread_mutex_destroy(&md->lock);
     free(md);
 }
 
@@ -342,6 +393,8 @@ ucs_status_t tl_md_open(uct_component_t *component, const char *name, const uct_
         return UCS_ERR_NO_MEMORY;
     }
     tl_apply_layer_params(settings);
+    pthread_mutex_init(&md->lock, NULL);
+    ucs_list_head_init(&md->invalid);
     md->super.ops = &md_ops;
     md->super.component = component;
     md->copier = !rocm_transport_is_here();

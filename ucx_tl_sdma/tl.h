@@ -11,12 +11,14 @@
  *   rma.c        put and get: short, buffered, zero-copy
  *   host.c       host memory of a peer, which SDMA cannot reach: copied by the kernel
  *
- * UCP serialises calls on a worker, and libmpisdma takes any thread, so there is no lock.
+ * UCP serialises calls on a worker, and libmpisdma takes any thread, so there is no lock
+ * but the domain's, which several workers may use.
  * Completions are delivered by iface progress only.
  */
 #ifndef UCX_TL_SDMA_TL_H
 #define UCX_TL_SDMA_TL_H
 
+#include <pthread.h>
 #include <stdbool.h>
 
 #include <ucs/debug/log_def.h>
@@ -44,6 +46,8 @@ typedef struct tl_md {
     bool copier;    /* no ROCm transport is here: we detect GPU memory and copy for UCP */
     bool host_open; /* peers may copy from and to our host memory by the kernel */
     ucs_linear_func_t reg_cost;
+    pthread_mutex_t lock;
+    ucs_list_link_t invalid; /* tl_memh_t that peers may still reach */
 } tl_md_t;
 
 typedef enum tl_memory { TL_MEMORY_NONE, TL_MEMORY_DEVICE, TL_MEMORY_HOST } tl_memory_t;
@@ -54,6 +58,8 @@ typedef struct tl_memh {
     void *base;
     size_t bytes;
     _Atomic(sdma_memory_t *) memory;
+    ucs_list_link_t link;
+    uct_completion_t *invalidated;
 } tl_memh_t;
 
 /* What travels as a key, packed by the owner: untrusted. */
@@ -72,6 +78,9 @@ ucs_status_t tl_query_devices(uct_md_h md, uct_tl_device_resource_t **devices, u
 bool tl_md_take_address(tl_md_t *md);
 ucs_status_t tl_md_open(uct_component_t *component, const char *name, const uct_md_config_t *config, uct_md_h *md);
 ucs_status_t tl_key_unpack(const void *buffer, uct_rkey_t *rkey, void **handle);
+/* Ends the invalidations that have come to an end; returns how many. `left`: some have not. */
+unsigned tl_md_progress(tl_md_t *md, bool *left);
+void tl_complete(uct_completion_t *comp, ucs_status_t status);
 /* The local side of an operation: pins host memory once instead of at each use. */
 void tl_memh_pin(tl_memh_t *memh);
 

@@ -108,6 +108,8 @@ sdma_status_t sdma_memory_register(void *base, size_t bytes, int exportable, sdm
 
 void sdma_memory_key(const sdma_memory_t *memory, sdma_key_t *key) { *key = line::pack(memory->region->key()); }
 
+void sdma_memory_invalidate(sdma_memory_t *memory) { memory->region->retire(); }
+int sdma_memory_reachable(const sdma_memory_t *memory) { return memory->region->reachable() ? 1 : 0; }
 void sdma_memory_release(sdma_memory_t *memory) { delete memory; }
 
 sdma_status_t sdma_line_open(const sdma_address_t *peer, sdma_line_t **line, sdma_reason_t *reason) {

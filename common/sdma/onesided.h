@@ -56,6 +56,11 @@ SDMA_API sdma_status_t sdma_memory_register(void *base, size_t bytes, int export
                                             sdma_reason_t *reason);
 /* Only for exportable memory. */
 SDMA_API void sdma_memory_key(const sdma_memory_t *memory, sdma_key_t *key);
+/* Exported memory: take it back from all peers at once, together with every other registration of the same
+ * allocation; new ones may be made. Peers drop their mappings at their next progress, operations that they have on
+ * their way end first. reachable: 0 once that is so for all. */
+SDMA_API void sdma_memory_invalidate(sdma_memory_t *memory);
+SDMA_API int sdma_memory_reachable(const sdma_memory_t *memory);
 /* No operation uses it any more. Peers' mappings are retired: they drop them at their next progress. */
 SDMA_API void sdma_memory_release(sdma_memory_t *memory);
 

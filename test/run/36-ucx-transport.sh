@@ -20,7 +20,7 @@ uct() {
 
 tiny_queue() { UCX_SDMA_TX_QUEUE_LEN=2 uct "$@"; }
 
-for name in data pending fence event keys kill; do
+for name in data pending fence event keys invalidate kill; do
     register "ucx-transport/uct-$name" 90 uct "$name"
 done
 for name in data pending fence kill; do
@@ -28,7 +28,6 @@ for name in data pending fence kill; do
 done
 unset name
 
-# perftest PATTERN ARGUMENT...: the client's output must match
 perftest() {
     need_transport
     local preload=$prefix/lib/libuct_sdma.so.0
@@ -45,8 +44,8 @@ register ucx-transport/get-bcopy 120 perftest_uct -t get -D bcopy -s 9000
 register ucx-transport/get-zcopy 120 perftest_uct -t get -D zcopy -s 200000
 register ucx-transport/host-memory 120 perftest_uct -t put_bw -D zcopy -s 200000 -m host
 
-# By UCP, with every transport of the machine beside ours, and with ours in the first place.
-perftest_ucp() { UCX_TLS=all perftest -m rocm -n 50 -w 2 "$@"; }
+# By UCP, with every transport of the machine beside ours: ours must be seen among the protocols that it chose.
+perftest_ucp() { UCX_TLS=all UCX_PROTO_INFO=y expect 'zero-copy.*sdma/sdma0' perftest -m rocm -n 50 -w 2 "$@"; }
 perftest_tiny() { UCX_SDMA_TX_QUEUE_LEN=2 perftest_ucp "$@"; }
 
 register ucx-transport/ucp-put 120 perftest_ucp -t ucp_put_bw -s 100000

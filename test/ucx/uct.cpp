@@ -2,7 +2,8 @@
 //
 // The UCX transport as UCP uses it, between two processes with a GPU each: the target only owns memory, the origin does
 // everything. UCX's own tests skip most of this for a transport without active messages.
-//   uct TEST     one of: data pending fence event keys kill (run with UCX_SDMA_TX_QUEUE_LEN=2 for little room)
+//   uct TEST     one of: data pending fence event keys invalidate kill (run with UCX_SDMA_TX_QUEUE_LEN=2 for little
+//   room)
 #include "test/ucx/uct.hpp"
 
 #include <poll.h>
@@ -23,9 +24,18 @@ struct Introduction { // of the target
     uint64_t base;
 };
 
+// Of UCX's second interface, whose header is not installed.
+struct Deregistration {
+    uint64_t field_mask;
+    unsigned flags;
+    uct_mem_h memh;
+    uct_completion_t *comp;
+};
+extern "C" ucs_status_t uct_md_mem_dereg_v2(uct_md_h md, const Deregistration *params);
+
 // ---- the target ---------------------------------------------------------------------------------------
 
-enum class Order : uint32_t { reallocate, show, leave };
+enum class Order : uint32_t { reallocate, show, invalidate, leave };
 
 int be_target(Peer origin) {
     must(hipSetDevice(1), "hipSetDevice");
@@ -46,6 +56,20 @@ int be_target(Peer origin) {
         if (order == Order::show) {
             const auto at = origin.receive<size_t>(), bytes = origin.receive<size_t>();
             origin.send(memory->content(at, bytes).data(), bytes);
+        } else if (order == Order::invalidate) {
+            uct_completion_t comp{[](uct_completion_t *) {}, 1, UCS_OK};
+            const Deregistration deregistration{7, 1, memory->memh, &comp}; // all fields; invalidate
+            must(uct_md_mem_dereg_v2(transport.md, &deregistration), "invalidation");
+            for (int i = 0; i < 1000; ++i) {
+                uct_worker_progress(transport.worker);
+            }
+            check(comp.count == 1, "invalid although a peer still maps it");
+            origin.send(1);
+            must(progress_until(transport.worker, [&] { return comp.count == 0; }), "the end of the invalidation");
+            origin.send(2);
+            must(uct_md_mem_reg(transport.md, memory->address, window_bytes, UCT_MD_MEM_ACCESS_ALL, &memory->memh),
+                 "registration");
+            introduce();
         } else {
             memory = nullptr;
             memory = std::make_unique<Memory>(transport.md, window_bytes);
@@ -430,6 +454,29 @@ void test_keys(Origin &o) {
     check(o.target_content(4096, 4096) == data, "data");
 }
 
+// The target takes its memory back, which ends once nobody maps it any more; then it gives it out again.
+void test_invalidate(Origin &o) {
+    const auto data = pattern(window_bytes, 8);
+    o.memory.fill(data);
+    check(o.put(o.ep, 0, 0, window_bytes) == UCS_INPROGRESS, "put");
+    o.target.send(Order::invalidate);
+    check(o.target.receive<int>() == 1, "the target is invalidating"); // without any progress here
+    o.flush(o.ep);
+    for (int i = 0; i < 200; ++i) {
+        uct_worker_progress(o.transport.worker);
+    }
+    check(o.target.receive<int>() == 2, "the target has its memory for itself");
+    const uct_iov_t iov = o.memory.iov(0, 4096);
+    const ucs_status_t status = uct_ep_put_zcopy(o.ep, &iov, 1, o.hello.base, o.key.rkey, nullptr);
+    check(status != UCS_OK && status != UCS_INPROGRESS, "a key that was taken back serves");
+    o.hello = o.target.receive<Introduction>();
+    uct_rkey_release(o.transport.component, &o.key);
+    o.unpack();
+    check(o.put(o.ep, 0, 0, 4096) == UCS_INPROGRESS, "the new key serves");
+    o.flush(o.ep);
+    check(o.target_content(0, window_bytes) == data, "data");
+}
+
 // The target is killed: everything outstanding ends, the handler is called once, later operations are refused.
 void test_kill(Origin &o) {
     uct_completion_t comp{[](uct_completion_t *) {}, 1, UCS_OK};
@@ -457,12 +504,12 @@ void test_kill(Origin &o) {
 
 int main(int argc, char **argv) {
     static const std::map<std::string, void (*)(Origin &)> tests = {
-        {"data", test_data},   {"pending", test_pending}, {"fence", test_fence},
-        {"event", test_event}, {"keys", test_keys},       {"kill", test_kill},
+        {"data", test_data}, {"pending", test_pending},       {"fence", test_fence}, {"event", test_event},
+        {"keys", test_keys}, {"invalidate", test_invalidate}, {"kill", test_kill},
     };
     const auto test = tests.find(argc > 1 ? argv[1] : "");
     if (test == tests.end()) {
-        std::fprintf(stderr, "usage: uct data|pending|fence|event|keys|kill\n");
+        std::fprintf(stderr, "usage: uct data|pending|fence|event|keys|invalidate|kill\n");
         return 2;
     }
     int pair[2];

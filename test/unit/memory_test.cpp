@@ -215,7 +215,7 @@ TEST(Registry, full_table_gives_up_the_idlest_and_keeps_what_is_in_use) {
     fake::Runtime gpu(node, 0, 1);
     auto segment = sdma::memory::Segment::create("test", sizeof(sdma::memory::Process_table));
     auto &table = *segment.at<sdma::memory::Process_table>(0);
-    sdma::memory::Registry registry(table, 1);
+    sdma::memory::Registry registry(table, -1, 1);
     std::vector<sdma::memory::Registration> all(sdma::memory::table_entries + 10);
     for (size_t i = 0; i < all.size(); i++) {
         char *memory = gpu.allocate(0, 100 + i);
@@ -240,7 +240,7 @@ TEST(Registry, all_entries_in_use_is_a_refusal) {
     fake::Node node;
     fake::Runtime gpu(node, 0, 1);
     auto segment = sdma::memory::Segment::create("test", sizeof(sdma::memory::Process_table));
-    sdma::memory::Registry registry(*segment.at<sdma::memory::Process_table>(0), 1);
+    sdma::memory::Registry registry(*segment.at<sdma::memory::Process_table>(0), segment.fd(), 1);
     sdma::memory::Registration one;
     for (size_t i = 0; i < sdma::memory::table_entries; i++)
         ASSERT_EQ(SDMA_REASON_none, registry.acquire(gpu, gpu.classify(gpu.allocate(0, 8)), one));

@@ -42,6 +42,7 @@ std::unique_ptr<Board> Board::open(const Address &peer, const sdma_board_name_t 
     if (!sensible(entries, counters))
         return nullptr;
     memory::Segment segment = memory::Segment::open(peer.identity, fd, bytes_for(entries, counters), true);
+    segment.close_fd();
     if (!segment)
         return nullptr;
     std::unique_ptr<Board> board(new Board(std::move(segment), entries, counters));

@@ -57,6 +57,10 @@ sdma_reason_t Region::export_it(const char *base, size_t bytes) {
     return SDMA_REASON_none;
 }
 
+void Region::retire() { context_.memory().registry().retire(registration_.base, registration_.generation); }
+
+bool Region::reachable() const { return context_.memory().registry().reachable(registration_.id); }
+
 Region::~Region() {
     context_.memory().pins().release(runtime_, origin_.pieces);
     if (registration_.id != 0)

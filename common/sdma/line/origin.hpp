@@ -31,6 +31,9 @@ public:
     Region &operator=(const Region &) = delete;
 
     Key key() const { return key_; }
+    // Of exported memory: take it back from peers; whether one may still reach it.
+    void retire();
+    bool reachable() const;
 
 private:
     Region(op::Context &context, gpu::Runtime &runtime) : context_(context), runtime_(runtime) {}

@@ -16,6 +16,7 @@ void Attachments::detach(gpu::Runtime &runtime, Attachment &attachment) {
         return;
     if (!attachment.process->own())
         runtime.detach(attachment.mapped);
+    attachment.process->let_go(attachment.source.id, attachment.device);
     attachment.mapped = nullptr;
     mapped_entries_--;
     mapped_bytes_ -= attachment.source.bytes;
@@ -68,8 +69,12 @@ sdma_reason_t Attachments::acquire(gpu::Runtime &runtime, const std::shared_ptr<
     found = map_.find(key);
     // Before the entry is read, so that its retirement after the reading is noticed.
     const uint64_t retired = process->table().retired.load(std::memory_order_acquire);
+    // Held before it is read: an owner that takes it back either sees us, or we see that it did.
     Exported source;
-    if (found != map_.end() || !read_entry(process->table(), id, generation, source)) {
+    const bool held = found == map_.end() && process->hold(id, device);
+    if (!held || !read_entry(process->table(), id, generation, source)) {
+        if (held)
+            process->let_go(id, device);
         log(0, "process %llu offers registration %llu, which it does not have",
             static_cast<unsigned long long>(process->identity().pid), static_cast<unsigned long long>(id));
         return SDMA_REASON_attach_failed;
@@ -83,6 +88,7 @@ sdma_reason_t Attachments::acquire(gpu::Runtime &runtime, const std::shared_ptr<
     else
         status = runtime.attach(device, source.handle, source.bytes, mapped);
     if (status != gpu::Status::ok || !mapped) {
+        process->let_go(id, device);
         // Operations try again; what does not change is said once.
         const uint64_t pid = process->identity().pid;
         log(reported_.emplace(pid, status).second ? 0 : 2, "mapping %llu bytes of process %llu: %s",

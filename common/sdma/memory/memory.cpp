@@ -23,7 +23,7 @@ bool Memory::create() {
     segment_ = Segment::create("mpi-sdma-process", sizeof(Process_table));
     if (!segment_)
         return false;
-    registry_ = std::make_shared<Registry>(*segment_.at<Process_table>(0), identity_.instance);
+    registry_ = std::make_shared<Registry>(*segment_.at<Process_table>(0), segment_.fd(), identity_.instance);
     attachments_ = std::make_unique<Attachments>(*registry_);
     return true;
 }

@@ -12,6 +12,22 @@
 
 namespace sdma::memory {
 
+namespace {
+
+constexpr int most_devices = 64;
+
+// Of the locks that stand for mappings of a registration, the one of a device.
+struct flock bytes_of(uint64_t id, int device, short kind) {
+    struct flock lock {};
+    lock.l_type = kind;
+    lock.l_whence = SEEK_SET;
+    lock.l_start = static_cast<off_t>(id * most_devices + static_cast<uint64_t>(device % most_devices));
+    lock.l_len = 1;
+    return lock;
+}
+
+} // namespace
+
 uint64_t pack(const gpu::Pci_address &address) {
     return static_cast<uint64_t>(address.domain) << 32 | static_cast<uint64_t>(address.bus) << 16 |
            static_cast<uint64_t>(address.device) << 8 | address.function;
@@ -42,7 +58,7 @@ bool read_entry(const Process_table &table, uint64_t id, uint64_t generation, Ex
     return source.id.load(std::memory_order_relaxed) == id && entry.generation == generation;
 }
 
-Registry::Registry(Process_table &table, uint64_t instance) : table_(table), own_(table_entries) {
+Registry::Registry(Process_table &table, int fd, uint64_t instance) : table_(table), fd_(fd), own_(table_entries) {
     table_.instance.store(instance, std::memory_order_relaxed);
     table_.entries.store(table_entries, std::memory_order_relaxed);
     table_.version.store(process_version, std::memory_order_relaxed);
@@ -166,6 +182,12 @@ void Registry::retire_all() {
         retire_locked(by_base_.begin()->second);
 }
 
+bool Registry::reachable(uint64_t id) const {
+    struct flock lock = bytes_of(id, 0, F_WRLCK);
+    lock.l_len = most_devices;
+    return fcntl(fd_, F_OFD_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
+}
+
 char *Registry::address(uint64_t id) {
     std::lock_guard lock(mutex_);
     const Registration &registration = own_[id % table_entries].registration;
@@ -199,6 +221,11 @@ std::shared_ptr<Peer_process> Peer_process::open(const Identity &own, const Iden
     process->pidfd_ = static_cast<int>(syscall(SYS_pidfd_open, static_cast<pid_t>(peer.pid), 0));
     // The pid may have been given away before the pidfd held it.
     return process_start_time(peer.pid) == peer.start_time ? process : nullptr;
+}
+
+bool Peer_process::mark(uint64_t id, int device, short kind) const {
+    struct flock lock = bytes_of(id, device, kind);
+    return fcntl(segment_.fd(), F_OFD_SETLK, &lock) == 0;
 }
 
 bool Peer_process::gone() const {

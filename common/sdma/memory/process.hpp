@@ -15,6 +15,8 @@
 #include <set>
 #include <vector>
 
+#include <fcntl.h>
+
 #include "../gpu/gpu.hpp"
 #include "segment.hpp"
 
@@ -67,16 +69,20 @@ struct Registration {
 // retire() from inside its own locks.
 class Registry {
 public:
-    // `table` is ours, zeroed, and outlives the registry.
-    Registry(Process_table &table, uint64_t instance);
+    // `table` is ours, zeroed, in the file `fd`, and outlives the registry.
+    Registry(Process_table &table, int fd, uint64_t instance);
 
     // Finds or makes the registration of an allocation and counts one use of it until release().
     sdma_reason_t acquire(gpu::Runtime &runtime, const gpu::Range &range, Registration &registration);
     void release(const Registration &registration);
 
-    // The application freed `base`.
+    // The application freed `base`, or takes it back.
     void retire(void *base, uint64_t generation);
     void retire_all();
+
+    // Whether a peer process may still reach a registration, which must be retired for good. Nothing has to be done
+    // by a peer that ends.
+    bool reachable(uint64_t id) const;
 
     // Address of a live registration for users inside this process; nullptr if there is none.
     char *address(uint64_t id);
@@ -93,6 +99,7 @@ private:
 
     std::mutex mutex_;
     Process_table &table_;
+    const int fd_;
     std::vector<Own> own_;
     std::map<const void *, uint32_t> by_base_;
     std::set<gpu::Status> reported_; // failures of exports that were logged
@@ -113,7 +120,14 @@ public:
     bool own() const { return own_; } // this very process: its memory is used directly
     bool gone() const;
 
+    // Tell the owner that we map, or no longer map, one of its registrations for a device: by a lock on a byte of its
+    // segment, which the kernel gives back when a process ends. False: the kernel refuses.
+    bool hold(uint64_t id, int device) const { return mark(id, device, F_RDLCK); }
+    void let_go(uint64_t id, int device) const { mark(id, device, F_UNLCK); }
+
 private:
+    bool mark(uint64_t id, int device, short kind) const;
+
     Identity identity_;
     Segment segment_;
     int pidfd_ = -1;

@@ -142,7 +142,6 @@ Segment Segment::open(const Identity &peer, uint64_t fd, size_t bytes, bool writ
         static_cast<size_t>(status.st_size) != segment.bytes_ ||
         !segment.map(writable ? PROT_READ | PROT_WRITE : PROT_READ))
         return {};
-    segment.close_fd();
     return segment;
 }
 

@@ -44,7 +44,8 @@ public:
 
     // Zeroed, close-on-exec, sealed against resizing. Empty if the kernel refuses.
     static Segment create(const char *name, size_t bytes);
-    // A peer's segment of exactly `bytes`; empty if it cannot be opened or is not what it should be.
+    // A peer's segment of exactly `bytes`, with a descriptor of our own; empty if it cannot be opened or is not what it
+    // should be.
     static Segment open(const Identity &peer, uint64_t fd, size_t bytes, bool writable);
 
     explicit operator bool() const { return address_ != nullptr; }

@@ -170,6 +170,7 @@ sdma_reason_t Team::attach_peers() {
         if (!rank.process)
             return SDMA_REASON_peer_segment;
         rank.segment = memory::Segment::open(peer.identity, peer.team_fd, layout_.bytes(), true);
+        rank.segment.close_fd();
         if (!rank.segment || header(p).magic.load(std::memory_order_acquire) != team_magic ||
             header(p).version != wire_version || header(p).geometry != layout_.geometry() || header(p).rank != p) {
             log(0, "team segment of rank %u cannot be opened or is malformed", p);
