@@ -15,6 +15,8 @@
 #include "opal/mca/base/mca_base_var.h"
 #include "opal/util/output.h"
 
+#include "common/sdma/sdma.h"
+
 static bool enable = true;
 static int verbose = 0;
 
@@ -39,18 +41,15 @@ static void register_param(const char *name, const char *help, mca_base_var_type
 /* The older protocols of UCX 1.13 choose by length only, so they would pack GPU memory by the CPU. */
 #define UCX_ASKS_FOR_PROTOCOLS (SDMA_UCX_RELEASE < 118)
 
-/* The library stays loaded: UCX has no way to forget a transport. */
+/* UCX has no way to forget a transport: the library stays loaded. */
 static void load_transport(void) {
-    void *transport = dlopen(SDMA_TRANSPORT, RTLD_NOW | RTLD_LOCAL);
-    if (NULL == transport) {
+    if (NULL == dlopen(SDMA_TRANSPORT, RTLD_NOW | RTLD_LOCAL)) {
         if (verbose > 0) {
             opal_output(0, "hook:sdma: no UCX transport: %s", dlerror());
         }
         return;
     }
-    int (*runtime_loaded)(void);
-    *(void **)&runtime_loaded = dlsym(transport, "sdma_runtime_loaded");
-    if (UCX_ASKS_FOR_PROTOCOLS && NULL != runtime_loaded && runtime_loaded()) {
+    if (UCX_ASKS_FOR_PROTOCOLS) {
         setenv("UCX_PROTO_ENABLE", "y", 0);
     }
     if (verbose > 0) {
@@ -61,7 +60,7 @@ static void load_transport(void) {
 static int register_component(void) {
     register_param("enable", "load the UCX transport sdma, for pml/ucx and osc/ucx", MCA_BASE_VAR_TYPE_BOOL, &enable);
     register_param("verbose", "messages: 0 none, 1 whether the transport was loaded", MCA_BASE_VAR_TYPE_INT, &verbose);
-    if (enable) {
+    if (enable && sdma_runtime_loaded()) { /* else there is nothing for it to move */
         load_transport();
     }
     return OMPI_SUCCESS;

@@ -8,6 +8,6 @@ mca_hook_sdma_la_CPPFLAGS = $(AM_CPPFLAGS) $(OMPI_CPPFLAGS) -DSDMA_UCX_RELEASE=$
 	-DSDMA_TRANSPORT='"$(libdir)/libuct_sdma.so.0"'
 mca_hook_sdma_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -Wl,-z,defs \
 	-export-symbols-regex '^mca_hook_sdma_component$$'
-mca_hook_sdma_la_LIBADD = $(OMPI_LIBS) -ldl
+mca_hook_sdma_la_LIBADD = libmpisdma.la $(OMPI_LIBS) -ldl
 
 dist_pkgdata_DATA = ompi_hook_sdma/mca-params-ucx.conf

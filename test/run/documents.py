@@ -36,6 +36,14 @@ def parameter_table(top):
                f"| {'yes' if settable == '1' else 'no'} | {text} |")
 
 
+def ucx_table(top):
+    yield "| parameter | default | meaning |"
+    yield "|---|---|---|"
+    for macro in ("TL_MD_PARAM", "TL_IFACE_PARAM"):
+        for name, default, _, _, text in rows(top / "ucx_tl_sdma/params.def", macro):
+            yield f"| `UCX_SDMA_{name}` | `{default}` | {text} |"
+
+
 def counter_table(top):
     yield "| counter | counts |"
     yield "|---|---|"
@@ -44,7 +52,7 @@ def counter_table(top):
 
 
 def with_tables(top, text):
-    for name, table in (("parameters", parameter_table), ("counters", counter_table)):
+    for name, table in (("parameters", parameter_table), ("UCX parameters", ucx_table), ("counters", counter_table)):
         begin, end = f"<!-- {name}: generated -->\n", f"<!-- {name}: end -->\n"
         before, rest = text.split(begin)
         after = rest.split(end)[1]
