@@ -209,6 +209,16 @@ AS_IF([test "x$with_ucx" != xno], [
                 [AC_MSG_WARN([UCX $ucx_version is not supported: no UCX transport (it needs 1.13, 1.18 or 1.23)])])])
 ])
 AM_CONDITIONAL([UCX], [test $have_ucx = yes])
+AC_ARG_WITH([ucx-module-dir], [AS_HELP_STRING([--with-ucx-module-dir=DIR],
+    [link the UCX transport in DIR, where UCX looks for its modules, from 1.22 on for those of others too; "system" is UCX's own directory @<:@no@:>@])],
+    [], [with_ucx_module_dir=no])
+AS_CASE([$with_ucx_module_dir],
+    [system], [ucxmoduledir=`$PKG_CONFIG --variable=libdir ucx 2>/dev/null`
+        AS_IF([test -z "$ucxmoduledir"], [AC_MSG_ERROR([pkg-config does not know where UCX is: give --with-ucx-module-dir=DIR])])
+        ucxmoduledir=$ucxmoduledir/ucx],
+    [ucxmoduledir=$with_ucx_module_dir])
+AM_CONDITIONAL([UCX_MODULE], [test $have_ucx = yes && test "x$with_ucx_module_dir" != xno])
+AC_SUBST([ucxmoduledir])
 AS_IF([test $have_ucx = yes], [ucx_release=`expr $sdma_major \* 100 + $sdma_minor`])
 AC_SUBST([ucx_release])
 AC_SUBST([UCX_CPPFLAGS])

@@ -22,3 +22,11 @@ libuct_sdma_la_LIBADD = libmpisdma.la $(UCX_LIBS)
 
 # For programs other than MPI's.
 bin_SCRIPTS += ucx_tl_sdma/sdma_ucx
+
+if UCX_MODULE
+install-exec-hook:
+	$(MKDIR_P) "$(DESTDIR)$(ucxmoduledir)"
+	cd "$(DESTDIR)$(ucxmoduledir)" && ln -sf "$(libdir)/libuct_sdma.so.0" libuct_sdma.so.0
+uninstall-hook:
+	rm -f "$(DESTDIR)$(ucxmoduledir)/libuct_sdma.so.0"
+endif
