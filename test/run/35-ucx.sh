@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=bash
 # UCX with its own ROCm transports (Debian 13 has them) as the path below us: device buffers are passed down as they
-# are, and UCX must be seen to move them.
+# are, and UCX's own transports must be seen to move them.
 
 # ucx_below RANKS ARGUMENTS of mpirun and program...
 ucx_below() {
@@ -10,7 +10,7 @@ ucx_below() {
     [ -n "$(find /usr/lib -name 'libuct_rocm.so.0')" ] || skip "this release's UCX has no ROCm transports"
     expect 'zero-copy read from remote .*rocm_ipc' sdma_simnode --gpus "$ranks" -- mpirun --mca coll sdma -np "$ranks" \
         --mca pml ucx --mca osc ucx --mca opal_common_ucx_tls any --mca opal_common_ucx_devices any \
-        --mca coll_sdma_stage never -x UCX_LOG_LEVEL=info -x UCX_PROTO_INFO=y "$@" stages=0
+        --mca coll_sdma_stage never --mca hook_sdma_enable 0 -x UCX_LOG_LEVEL=info -x UCX_PROTO_INFO=y "$@" stages=0
 }
 
 # Declined operations are UCX's, and served ones do not disturb it.
