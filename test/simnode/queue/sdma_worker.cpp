@@ -28,9 +28,12 @@ bool created_by_rocr() {
     int depth = backtrace(frames, 16);
     Dl_info self{}, caller{};
     dladdr(reinterpret_cast<void *>(&created_by_rocr), &self);
-    for (int i = 0; i < depth; i++)
-        if (dladdr(frames[i], &caller) && caller.dli_fbase != self.dli_fbase)
-            return caller.dli_fname && std::string(caller.dli_fname).find("libhsa-runtime64") != std::string::npos;
+    const auto from = [&caller](const char *library) {
+        return caller.dli_fname && std::string(caller.dli_fname).find(library) != std::string::npos;
+    };
+    for (int i = 0; i < depth; i++) // a sanitizer may stand between
+        if (dladdr(frames[i], &caller) && caller.dli_fbase != self.dli_fbase && !from("libasan.so"))
+            return from("libhsa-runtime64");
     return false;
 }
 
