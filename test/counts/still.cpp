@@ -29,8 +29,16 @@ public:
     sdma_reason_t available(int) override { return SDMA_REASON_none; }
     sdma_reason_t create(int device, uint32_t engine, sdma::engine::Producer producer,
                          std::unique_ptr<sdma::engine::Queue> &queue) override {
-        queue = std::make_unique<sdma::engine::Queue>(
-            *static_cast<Runtime &>(*runtime_).make_queue(device, engine, producer));
+        const auto &hardware = *static_cast<Runtime &>(*runtime_).make_queue(device, engine, producer);
+        queue = std::make_unique<sdma::engine::Queue>();
+        queue->ring = hardware.ring;
+        queue->bytes = hardware.bytes;
+        queue->gpu_ringable = hardware.gpu_ringable;
+        queue->device = hardware.device;
+        queue->engine = hardware.engine;
+        queue->producer = hardware.producer;
+        queue->wake = hardware.wake;
+        queue->visible_cursors = hardware.visible_cursors;
         queue->back_end = name();
         return SDMA_REASON_none;
     }
