@@ -19,6 +19,24 @@
 
 /* ---- registration ------------------------------------------------------------------------------------ */
 
+/* UCP rounds ranges up to whole pages, which may be beyond the end of a small allocation: then as much as there is. */
+static sdma_status_t export_memory(void *address, size_t bytes, sdma_memory_t **memory, sdma_reason_t *reason) {
+    sdma_status_t status = sdma_memory_register(address, bytes, 1, memory, reason);
+    size_t fits = 0, beyond = bytes;
+    while (*memory == NULL && *reason == SDMA_REASON_too_large && beyond - fits > 1) {
+        const size_t half = fits + (beyond - fits) / 2;
+        if (sdma_memory_register(address, half, 1, memory, reason) == SDMA_OK) {
+            sdma_memory_release(*memory);
+            *memory = NULL;
+            *reason = SDMA_REASON_too_large;
+            fits = half;
+        } else {
+            beyond = half;
+        }
+    }
+    return status != SDMA_OK && fits > 0 ? sdma_memory_register(address, fits, 1, memory, reason) : status;
+}
+
 static ucs_status_t register_memory(void *address, size_t bytes, uct_mem_h *made) {
     tl_memh_t *memh = calloc(1, sizeof(*memh));
     if (memh == NULL) {
@@ -31,7 +49,7 @@ static ucs_status_t register_memory(void *address, size_t bytes, uct_mem_h *made
         sdma_memory_t *memory = NULL;
         sdma_reason_t reason = SDMA_REASON_none;
         memh->kind = TL_MEMORY_DEVICE;
-        if (sdma_memory_register(address, bytes, 1, &memory, &reason) != SDMA_OK) {
+        if (export_memory(address, bytes, &memory, &reason) != SDMA_OK) {
             ucs_debug("sdma: %zu bytes at %p are not for peers: %s", bytes, address, sdma_reason_text(reason));
             memh->kind = TL_MEMORY_NONE;
         }
