@@ -21,7 +21,7 @@ dist_doc_DATA = README.md CHANGELOG.md docs/architecture.md docs/field-bugs.md d
     docs/performance.md docs/tuning.md docs/user-guide.md
 
 # What a checkout needs to build and test itself; a release can do so too.
-EXTRA_DIST += quickstart.sh runtests.sh scripts test/run
+EXTRA_DIST += quickstart.sh runtests.sh scripts test/run test/support/leaks.supp
 
 # Preloaded by the test of sdma_bench -c. The rpath makes libtool build a shared object.
 check_LTLIBRARIES += test/tools/libcorrupt.la

@@ -30,7 +30,7 @@ debian13_test() {
 debian13_same() {
     case $1 in
     unit/rocr) return 1 ;;
-    unit/* | stress/* | isa/* | counts/* | sources/* | install/dist* | quickstart | chaos/[1-4]1-*) [ -z "$soak" ] ;;
+    unit/* | stress/* | isa/* | counts/* | sources/* | install/dist* | sanitizers/* | quickstart | chaos/[1-4]1-*) [ -z "$soak" ] ;;
     *) return 1 ;;
     esac
 }
