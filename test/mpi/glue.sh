@@ -31,8 +31,8 @@ expect ok "sdma as the only component" dormant --mca coll sdma -np 3 test/mpi/ot
 expect ok "a list with a gap" dormant --mca coll sdma,tuned -np 3 test/mpi/others
 expect ok "a complete list" live --mca coll sdma,tuned,basic,libnbc,self -np 3 test/mpi/others
 expect ok "no list" live -np 3 test/mpi/others
-expect ok "without sdma" live --mca coll ^sdma -np 3 test/mpi/others component=none
-expect error "without sdma, unnoticed" live --mca coll ^sdma -np 3 test/mpi/others
+expect ok "without sdma" live --mca coll ^sdma --mca osc ^sdma -np 3 test/mpi/others component=none
+expect error "without sdma, unnoticed" live --mca coll ^sdma --mca osc ^sdma -np 3 test/mpi/others
 expect ok "a fallback list" live --mca coll sdma --mca coll_sdma_fallback basic,libnbc,self -np 3 test/mpi/others
 expect error "no fallback" dormant --mca coll sdma --mca coll_sdma_fallback none -np 3 test/mpi/others
 expect ok "HAN on top, whose sub-communicators re-order components" live \
