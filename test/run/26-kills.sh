@@ -4,13 +4,12 @@
 
 # clean_end CODES COMMAND...: mpirun ends with one of CODES, soon, and nothing is left.
 clean_end() {
-    local wanted=$1
+    local wanted=$1 folder
     shift
     unshare --mount true 2>/dev/null || skip "unshare is not allowed here"
-    export TMPDIR
-    TMPDIR=$(mktemp -d)
+    folder=$(mktemp -d)
     # shellcheck disable=SC2016
-    unshare --mount bash -c '
+    TMPDIR=$folder unshare --mount bash -c '
         mount -t tmpfs tmpfs /dev/shm || exit 1
         wanted=$1; shift
         timeout 60 "$@"; status=$?
@@ -23,7 +22,7 @@ clean_end() {
         done
         echo "left behind: $rest"
         exit 1' - "$wanted" "$@" || return
-    rm -rf "$TMPDIR"
+    rm -rf "$folder"
 }
 
 ends_program() { sdma_simnode --gpus 3 -- mpirun --mca coll sdma -np 3 "$build/test/depth/ends" "$@"; }

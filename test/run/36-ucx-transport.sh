@@ -19,8 +19,10 @@ uct() {
 }
 
 tiny_queue() { UCX_SDMA_TX_QUEUE_LEN=2 uct "$@"; }
+short_queue() { UCX_SDMA_TX_QUEUE_LEN=16 uct "$@"; }
 
-for name in data pending fence event keys invalidate kill; do
+register ucx-transport/uct-pending 90 short_queue pending
+for name in data fence event keys invalidate kill; do
     register "ucx-transport/uct-$name" 90 uct "$name"
 done
 for name in data pending fence kill; do
