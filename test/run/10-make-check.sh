@@ -3,6 +3,7 @@
 # Every program of "make check", by its own name.
 
 make_variable() {
+    make -s -C "$build" Makefile >/dev/null 2>&1 # an old one would be made anew with words of its own
     printf 'include Makefile\nprint:\n\t@echo $(%s)\n' "$1" | make -s -C "$build" -f - print
 }
 
