@@ -49,6 +49,8 @@ typedef struct text {
 } text_t;
 static text_t texts[16];
 static size_t text_count;
+static text_t *settable[16]; /* those of them that are looked at before each operation */
+static size_t settable_count;
 
 /* NULL: more string rows than there is room for. */
 static text_t *new_text(const sdma_param_t *row) {
@@ -98,6 +100,22 @@ static int register_row(const sdma_param_t *row) {
     return register_var(row->name, help, types[row->type], NULL, row->settable, is_text ? text->storage : row->value);
 }
 
+/* A row is only written when Open MPI's value has changed: a program may have set the row directly. */
+static void publish(text_t *text) {
+    const char *wanted = NULL != *text->storage ? *text->storage : text->original;
+    if (0 != strcmp(wanted, __atomic_load_n(&text->published, __ATOMIC_ACQUIRE))) {
+        sdma_param_set(text->row, wanted);
+        const char *copy = __atomic_load_n((const char **)text->row->value, __ATOMIC_ACQUIRE);
+        __atomic_store_n(&text->published, copy, __ATOMIC_RELEASE);
+    }
+}
+
+void glue_publish(void) {
+    for (size_t i = 0; i < settable_count; ++i) {
+        publish(settable[i]);
+    }
+}
+
 int glue_register_counter(const char *name, const char *help, void *value) {
     int index = mca_base_component_pvar_register(
         sdma_glue.component, name, help, OPAL_INFO_LVL_4, MCA_BASE_PVAR_CLASS_COUNTER,
@@ -114,7 +132,13 @@ int glue_register_library(void) {
     for (size_t i = 0; i < count && OMPI_SUCCESS == status; ++i) {
         status = register_row(&rows[i]);
     }
-    glue_publish();
+    settable_count = 0;
+    for (size_t i = 0; i < text_count; ++i) {
+        publish(&texts[i]);
+        if (texts[i].row->settable) {
+            settable[settable_count++] = &texts[i];
+        }
+    }
 
     const sdma_counter_t *counters = sdma_counters(&count);
     for (size_t i = 0; i < count && OMPI_SUCCESS == status; ++i) {
@@ -123,24 +147,11 @@ int glue_register_library(void) {
     return status;
 }
 
-/* A row is only written when Open MPI's value has changed: a program may have set the row directly. */
-void glue_publish(void) {
-    for (size_t i = 0; i < text_count; ++i) {
-        text_t *text = &texts[i];
-        const char *wanted = NULL != *text->storage ? *text->storage : text->original;
-        if (0 != strcmp(wanted, __atomic_load_n(&text->published, __ATOMIC_ACQUIRE))) {
-            sdma_param_set(text->row, wanted);
-            const char *copy = __atomic_load_n((const char **)text->row->value, __ATOMIC_ACQUIRE);
-            __atomic_store_n(&text->published, copy, __ATOMIC_RELEASE);
-        }
-    }
-}
-
 void glue_restore(void) {
     for (size_t i = 0; i < text_count; ++i) {
         if (texts[i].storage == &texts[i].value) {
             sdma_param_set(texts[i].row, texts[i].original);
         }
     }
-    text_count = 0;
+    text_count = settable_count = 0;
 }
