@@ -12,7 +12,8 @@ sanitized_make() {
     tree=$(sanitized "$1")
     rm -f "$tree/made"
     mkdir -p "$tree"
-    (cd "$tree" && "$top/configure" --prefix="$tree/install" --enable-werror --enable-sanitizer="$2")
+    (cd "$tree" && "$top/configure" --prefix="$tree/install" --enable-werror --enable-sanitizer="$2" \
+        CFLAGS='-O1 -g1' CXXFLAGS='-O1 -g1') # compiled sooner, and lines enough for a stack
     make -C "$tree" -j"${JOBS:-$(nproc)}" all "${@:3}"
     make -C "$tree" install
     touch "$tree/made"
@@ -44,12 +45,18 @@ sanitized_run() {
     "${@:2}"
 }
 
-sanitized_units() {
-    local kind=$1 program
-    for program in "${@:2}"; do
+units() {
+    local program
+    for program in "$@"; do
         echo "== $program"
-        sanitized_run "$kind" "test/unit/$program" || return
+        "test/unit/$program" || return
     done
+}
+
+# The programs of rows of test/mpi/tests.list.
+programs_of() {
+    local row
+    for row in "$@"; do mpi_row "$row" | sed 's/.*|\([a-z]*\)[^|]*$/test\/mpi\/\1/'; done | sort -u
 }
 
 address_units='packet_test plan_test base_test agreement_test collectives_test memory_test fault_test hostile_test
@@ -64,13 +71,12 @@ fi
 # shellcheck disable=SC2086 # lists of words
 {
     register sanitizers/address-make 1800 sanitized_make address address,undefined \
-        $(printf 'test/unit/%s ' $address_units) \
-        $(sed -n '/^#/d; s/.*|\([a-z]*\)[^|]*$/test\/mpi\/\1/p' "$top/test/mpi/tests.list" | sort -u)
-    register sanitizers/address-units 600 sanitized_units address $address_units
+        $(printf 'test/unit/%s ' $address_units) $(programs_of $address_rows)
+    register sanitizers/address-units 600 sanitized_run address units $address_units
     for row in $address_rows; do
         register "sanitizers/address-$row" 900 sanitized_run address mpi_test "$row"
     done
     register sanitizers/thread-make 1200 sanitized_make thread thread $(printf 'test/unit/%s ' $thread_units)
-    register sanitizers/thread-units 900 sanitized_units thread $thread_units
+    register sanitizers/thread-units 900 sanitized_run thread units $thread_units
 }
 unset row
