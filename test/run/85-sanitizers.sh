@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=bash
-# Our own code under the sanitizers, each in a build of its own. Address and undefined behaviour: unit tests, and rows of
-# the simulated node, all of them with --soak. Thread: the unit tests in which ranks are threads; what is below us
+# Our own code under the sanitizers, each in a build of its own. Address and undefined behaviour: rows of the simulated
+# node; all of them, and the unit tests, with --soak. Thread: the unit tests in which ranks are threads; what is below us
 # (ROCr, Open MPI) is not compiled for it and would only be guessed at.
 
 sanitized() { printf '%s\n' "$build/sanitized-$1"; }
@@ -59,20 +59,21 @@ programs_of() {
     for row in "$@"; do mpi_row "$row" | sed 's/.*|\([a-z]*\)[^|]*$/test\/mpi\/\1/'; done | sort -u
 }
 
-address_units='packet_test plan_test base_test agreement_test collectives_test memory_test fault_test hostile_test
-    onesided_test line_fault_test proxy_test engine_test slots_test resident_test'
-thread_units='collectives_test memory_test onesided_test line_fault_test resident_test proxy_test'
-address_rows='collectives-4 collectives-small-chunks ahead crossed-chaos realloc chaos-4 faults-stall faults-attach
-    lifetime-communicators onesided-4 onesided-chaos-2 resident-7'
+thread_units='collectives_test memory_test onesided_test resident_test'
+address_rows='collectives-small-chunks ahead realloc faults-stall onesided-chaos-2 resident-7'
+address_units=''
 if [ -n "$soak" ]; then
+    thread_units+=' line_fault_test proxy_test'
     address_rows=$(sed -n 's/^\([a-z][^|]*\)|.*/\1/p' "$top/test/mpi/tests.list")
+    address_units='packet_test plan_test base_test agreement_test collectives_test memory_test fault_test hostile_test
+        onesided_test line_fault_test proxy_test engine_test slots_test resident_test'
 fi
 
 # shellcheck disable=SC2086 # lists of words
 {
     register sanitizers/address-make 1800 sanitized_make address address,undefined \
-        $(printf 'test/unit/%s ' $address_units) $(programs_of $address_rows)
-    register sanitizers/address-units 600 sanitized_run address units $address_units
+        $(programs_of $address_rows) ${address_units:+$(printf 'test/unit/%s ' $address_units)}
+    [ -z "$soak" ] || register sanitizers/address-units 600 sanitized_run address units $address_units
     for row in $address_rows; do
         register "sanitizers/address-$row" 900 sanitized_run address mpi_test "$row"
     done

@@ -5,6 +5,7 @@
 #include <bit>
 #include <map>
 #include <mutex>
+#include <vector>
 
 #include "../base/base.hpp"
 #include "proxy_worker.hpp"
@@ -144,7 +145,10 @@ void Proxy::destroy(Queue &queue) {
     if (!idle) {
         log(0, "proxy: %s is not idle after %d ms; its ring is kept", queue.describe().c_str(),
             params().hardware_timeout);
-        new std::shared_ptr<proxy::Line>(std::move(line)); // for ever, as the ring
+        static std::mutex mutex;
+        static auto &kept = *new std::vector<std::shared_ptr<proxy::Line>>; // for ever, as the ring
+        std::lock_guard guard(mutex);
+        kept.push_back(std::move(line));
     }
     queue.visible_cursors = nullptr;
     if (idle && !queue.faulty)
