@@ -6,7 +6,7 @@
 
 sanitized() { printf '%s\n' "$build/sanitized-$1"; }
 
-# sanitized_make KIND SANITIZERS TARGET...
+# sanitized_make KIND SANITIZERS TARGET... of make
 sanitized_make() {
     local tree
     tree=$(sanitized "$1")
@@ -14,8 +14,8 @@ sanitized_make() {
     mkdir -p "$tree"
     (cd "$tree" && "$top/configure" --prefix="$tree/install" --enable-werror --enable-sanitizer="$2" \
         CFLAGS='-O1 -g1' CXXFLAGS='-O1 -g1') # compiled sooner, and lines enough for a stack
-    make -C "$tree" -j"${JOBS:-$(nproc)}" all "${@:3}"
-    make -C "$tree" install
+    make -C "$tree" -j"${JOBS:-$(nproc)}" "${@:3}"
+    [ "$1" = thread ] || make -C "$tree" -j"${JOBS:-$(nproc)}" install # jobs use what is installed
     touch "$tree/made"
 }
 
@@ -33,7 +33,7 @@ sanitized_run() {
         return 1
     }
     prefix=$build/install
-    enter_install
+    [ ! -d "$prefix" ] || enter_install
     local leaks=1
     [ "$1" != address ] || leaks_can_be_found || leaks=0
     # HIP's threads have signal stacks of their own; only whole stacks show which library keeps something.
