@@ -64,7 +64,8 @@ address_rows='collectives-small-chunks ahead realloc faults-stall onesided-chaos
 address_units=''
 if [ -n "$soak" ]; then
     thread_units+=' line_fault_test proxy_test'
-    address_rows=$(sed -n 's/^\([a-z][^|]*\)|.*/\1/p' "$top/test/mpi/tests.list")
+    # But for the row that counts its own mappings, which ASan adds to.
+    address_rows=$(sed -n '/^lifetime-communicators/d; s/^\([a-z][^|]*\)|.*/\1/p' "$top/test/mpi/tests.list")
     address_units='packet_test plan_test base_test agreement_test collectives_test memory_test fault_test hostile_test
         onesided_test line_fault_test proxy_test engine_test slots_test resident_test'
 fi
