@@ -90,24 +90,8 @@ osc_cannot_attach() {
     [ $status != 0 ] && [ $status != 124 ] && grep -q "cannot be .*: a peer's buffer could not be mapped here" <<<"$output"
 }
 
-# Two nodes, by namespaces with names of their own. The other component is pt2pt here.
-osc_nodes() {
-    unshare --uts true 2>/dev/null || skip "unshare is not allowed here"
-    local agent
-    agent=$(mktemp)
-    cat >"$agent" <<'END'
-#!/bin/bash
-# HOST COMMAND...: as ssh does it.
-host=$1
-shift
-exec unshare --uts bash -c 'hostname "$1"; shift; exec bash -c "$*"' - "$host" "$@"
-END
-    chmod +x "$agent"
-    PRTE_MCA_plm_ssh_agent=$agent sdma_simnode --gpus 4 -- mpirun --mca plm_rsh_agent "$agent" \
-        --mca oob_tcp_if_include lo --mca btl_tcp_if_include lo --host box1:2,box2:2 -x OMPI_MCA_mca_base_component_path \
-        -x PATH -x LD_LIBRARY_PATH --mca osc sdma -np 4 "$build/test/mpi/windows" mode=nodes
-    rm "$agent"
-}
+# The other component is pt2pt here.
+osc_nodes() { two_nodes --mca osc sdma -np 4 "$build/test/mpi/windows" mode=nodes; }
 
 register osc/no-options 60 osc_no_options
 register osc/mixed 240 osc_mixed

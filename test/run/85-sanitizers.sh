@@ -60,7 +60,7 @@ programs_of() {
 }
 
 thread_units='collectives_test memory_test onesided_test resident_test'
-address_rows='collectives-small-chunks ahead realloc faults-stall onesided-chaos-2 resident-7'
+address_rows='collectives-small-chunks ahead realloc faults-stall onesided-chaos-2 resident-2'
 address_units=''
 if [ -n "$soak" ]; then
     thread_units+=' line_fault_test proxy_test'
