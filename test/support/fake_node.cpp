@@ -358,6 +358,14 @@ bool Runtime::step() {
     return launched || consumed;
 }
 
+bool Runtime::idle() {
+    std::lock_guard lock(hardware_mutex_);
+    for (auto &ring : rings_)
+        if (load(&ring->doorbell) != load(&ring->read))
+            return false;
+    return launches_.empty();
+}
+
 bool Runtime::run_launch() {
     if (launches_.empty() || faults.hold_launches)
         return false;

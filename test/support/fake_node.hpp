@@ -70,6 +70,7 @@ public:
     Runtime(Node &node, int rank, int devices, bool still = false);
     ~Runtime() override;
     bool step(); // true while there was something to do
+    bool idle(); // nothing is launched or in a queue
 
     // The application's side. `at`: an address that a free kept, to get one again: ranks are threads,
     // and any of them may get an address that is free.
