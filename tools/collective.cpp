@@ -3,7 +3,6 @@
 // sdma_bench alltoall, allgather.
 #include <algorithm>
 #include <array>
-#include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -14,6 +13,7 @@
 #include "bench.hpp"
 #include "mpit.hpp"
 #include "pattern.hpp"
+#include "verdict.hpp"
 
 namespace tools {
 
@@ -64,8 +64,6 @@ private:
 
     void prepare(size_t bytes);
     void verify(size_t bytes);
-    void complain(size_t bytes, const std::string &where, unsigned found, unsigned expected);
-    bool all_correct();
 
     Latency over_ranks(const Timing &timing) const;
     Path_counts path_counts() const;
@@ -81,7 +79,7 @@ private:
     std::vector<unsigned char> staging_;
     Buffer send_, recv_;
     uint32_t iteration_ = 0; // over all sizes: names the pattern
-    int wrong_ = 0;          // iterations of this rank with a wrong byte
+    Verdict verdict_{options_};
 };
 
 int ranks() {
@@ -112,7 +110,7 @@ int Benchmark::run() {
     bool correct = true;
     for (size_t bytes = options_.smallest; bytes <= options_.largest && correct; bytes *= 2) {
         run_size(bytes);
-        correct = all_correct();
+        correct = verdict_.all_correct();
     }
     if (options_.full && rank_ == 0)
         print(counters_);
@@ -213,31 +211,15 @@ void Benchmark::verify(size_t bytes) {
         const unsigned char *block = staging_.data() + from * bytes;
         const size_t wrong = first_wrong_byte(id, block, bytes);
         if (wrong < bytes)
-            return complain(bytes, "block from rank " + std::to_string(from) + ", byte " + std::to_string(wrong),
-                            block[wrong], pattern_byte(id, wrong));
+            return verdict_.complain(bytes, iteration_,
+                                     "block from rank " + std::to_string(from) + ", byte " + std::to_string(wrong),
+                                     block[wrong], pattern_byte(id, wrong));
     }
     const auto guard = staging_.begin() + static_cast<ptrdiff_t>(size_ * bytes);
     const auto wrong = std::find_if(guard, guard + guard_bytes, [](unsigned char byte) { return byte != guard_byte; });
     if (wrong != guard + guard_bytes)
-        complain(bytes, "byte " + std::to_string(wrong - guard) + " behind the buffer", *wrong, guard_byte);
-}
-
-void Benchmark::complain(size_t bytes, const std::string &where, unsigned found, unsigned expected) {
-    if (wrong_++ == 0)
-        std::fprintf(stderr,
-                     "sdma_bench: rank %d: wrong data: %s of %zu bytes, iteration %" PRIu32
-                     ": %s is 0x%02x, expected 0x%02x\n",
-                     rank_, options_.verb.c_str(), bytes, iteration_, where.c_str(), found, expected);
-}
-
-bool Benchmark::all_correct() {
-    int wrong = 0;
-    MPI_Allreduce(&wrong_, &wrong, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
-    if (options_.check && rank_ == 0) {
-        std::printf("%12s\n", wrong ? "Fail" : "Pass");
-        std::fflush(stdout);
-    }
-    return wrong == 0;
+        verdict_.complain(bytes, iteration_, "byte " + std::to_string(wrong - guard) + " behind the buffer", *wrong,
+                          guard_byte);
 }
 
 Latency Benchmark::over_ranks(const Timing &timing) const {

@@ -4,7 +4,7 @@ bin_PROGRAMS += sdma_bench sdma_info
 # MPI programs like the user's: they do not link libmpisdma.
 sdma_bench_SOURCES = tools/sdma_bench.cpp tools/bench.hpp tools/collective.cpp tools/device_memory.cpp \
     tools/device_memory.hpp tools/mpit.cpp tools/mpit.hpp tools/onesided.cpp tools/options.cpp tools/options.hpp \
-    tools/pattern.cpp tools/pattern.hpp
+    tools/pattern.cpp tools/pattern.hpp tools/verdict.cpp tools/verdict.hpp
 # Open MPI 4 would otherwise pull its C++ bindings in.
 sdma_bench_CPPFLAGS = $(AM_CPPFLAGS) -DOMPI_SKIP_MPICXX $(MPI_CFLAGS)
 sdma_bench_LDADD = $(MPI_LIBS) -ldl

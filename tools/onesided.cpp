@@ -2,7 +2,6 @@
 //
 // sdma_bench put_bw, put_bibw, put_lat, get_bw, get_lat: two ranks, as OSU's.
 #include <algorithm>
-#include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
 #include <iterator>
@@ -15,6 +14,7 @@
 #include "bench.hpp"
 #include "mpit.hpp"
 #include "pattern.hpp"
+#include "verdict.hpp"
 
 namespace tools {
 
@@ -128,8 +128,6 @@ private:
 
     void prepare(size_t bytes);
     void verify(size_t bytes);
-    void complain(size_t bytes, const std::string &where, unsigned found, unsigned expected);
-    bool all_correct();
     template <typename Access> void with_own_window(Access access);
     // The bytes are this iteration's, from the sending rank to the receiving one.
     Block_id sent_by(int rank) const {
@@ -155,7 +153,7 @@ private:
     MPI_Group peer_group_ = MPI_GROUP_NULL;
     int rank_ = 0;
     uint32_t iteration_ = 0; // over all sizes: names the pattern
-    int wrong_ = 0;          // iterations of this rank with a wrong byte
+    Verdict verdict_{options_};
 };
 
 Benchmark::Benchmark(Operation operation, const Options &options, Device_memory &device)
@@ -183,7 +181,7 @@ int Benchmark::run() {
     bool correct = true;
     for (size_t bytes = options_.smallest; bytes <= options_.largest && correct; bytes *= 2) {
         run_size(bytes);
-        correct = all_correct();
+        correct = verdict_.all_correct();
     }
     close();
     if (options_.full && rank_ == 0)
@@ -364,29 +362,13 @@ void Benchmark::verify(size_t bytes) {
     const Block_id id = sent_by(1 - rank_);
     const size_t wrong = first_wrong_byte(id, staging_.data(), all);
     if (wrong < all)
-        return complain(bytes, "operation " + std::to_string(wrong / bytes) + ", byte " + std::to_string(wrong % bytes),
-                        staging_[wrong], pattern_byte(id, wrong));
+        return verdict_.complain(
+            bytes, iteration_, "operation " + std::to_string(wrong / bytes) + ", byte " + std::to_string(wrong % bytes),
+            staging_[wrong], pattern_byte(id, wrong));
     for (size_t i = 0; i < guard_bytes; ++i)
         if (staging_[all + i] != guard_byte)
-            return complain(bytes, "byte " + std::to_string(i) + " behind the buffer", staging_[all + i], guard_byte);
-}
-
-void Benchmark::complain(size_t bytes, const std::string &where, unsigned found, unsigned expected) {
-    if (wrong_++ == 0)
-        std::fprintf(stderr,
-                     "sdma_bench: rank %d: wrong data: %s of %zu bytes, iteration %" PRIu32
-                     ": %s is 0x%02x, expected 0x%02x\n",
-                     rank_, options_.verb.c_str(), bytes, iteration_, where.c_str(), found, expected);
-}
-
-bool Benchmark::all_correct() {
-    int wrong = 0;
-    MPI_Allreduce(&wrong_, &wrong, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
-    if (options_.check && rank_ == 0) {
-        std::printf("%12s\n", wrong ? "Fail" : "Pass");
-        std::fflush(stdout);
-    }
-    return wrong == 0;
+            return verdict_.complain(bytes, iteration_, "byte " + std::to_string(i) + " behind the buffer",
+                                     staging_[all + i], guard_byte);
 }
 
 // ---- who moved the bytes --------------------------------------------------------------------------

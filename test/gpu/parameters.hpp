@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstring>
-#include <set>
 #include <string>
 
 #include "common/sdma/sdma.h"
@@ -38,7 +37,6 @@ inline std::string get_parameter(const std::string &name) {
 }
 
 inline void set_parameter(const std::string &name, const std::string &value) {
-    static std::set<std::string> kept; // the table points at them
     const sdma_param_t &row = parameter(name);
     switch (row.type) {
     case SDMA_PARAM_BOOL:
@@ -51,7 +49,7 @@ inline void set_parameter(const std::string &name, const std::string &value) {
         *static_cast<size_t *>(row.value) = std::stoull(value);
         break;
     case SDMA_PARAM_STRING:
-        *static_cast<const char **>(row.value) = kept.insert(value).first->c_str();
+        sdma_param_set(&row, value.c_str());
         break;
     }
 }

@@ -19,9 +19,7 @@ void set_parameters(const Job &job) {
     size_t count = 0;
     const sdma_param_t *rows = sdma_params(&count);
     for (size_t i = 0; i < count; ++i) {
-        static std::map<std::string, std::string> kept; // strings live as long as the process
-        std::string &value = kept[rows[i].name];
-        value = job.option(rows[i].name, "");
+        const std::string value = job.option(rows[i].name, "");
         if (value.empty()) {
             continue;
         }
@@ -36,7 +34,7 @@ void set_parameters(const Job &job) {
             *static_cast<size_t *>(rows[i].value) = std::strtoull(value.c_str(), nullptr, 0);
             break;
         case SDMA_PARAM_STRING:
-            *static_cast<const char **>(rows[i].value) = value.c_str();
+            sdma_param_set(&rows[i], value.c_str());
             break;
         }
     }
