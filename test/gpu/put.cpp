@@ -251,7 +251,7 @@ void measure(int rank, char *memory, int rounds, const std::string &json) {
             line("; %s %.1f (%.3f)", mode.name, static_cast<double>(bytes) / us * 1e-3, bare_us / us);
         }
     }
-    line("\nall bytes right\n");
+    line("\n%s\n", "all bytes right");
     if (rank != 0 || json.empty())
         return;
     std::ofstream out(json);
