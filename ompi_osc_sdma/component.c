@@ -71,41 +71,86 @@ static int query(struct ompi_win_t *win, void **base, size_t size, int disp_unit
     return selecting ? -1 : sdma_glue.priority;
 }
 
-static ompi_osc_base_component_t *best_other(ompi_win_t *win, void **base, size_t size, int disp_unit,
-                                             struct ompi_communicator_t *comm, struct opal_info_t *info, int flavor,
-                                             int *status) {
+/* What a component is asked about. */
+typedef struct asked {
+    void **base;
+    size_t size;
+    int disp_unit;
+    struct ompi_communicator_t *comm;
+    struct opal_info_t *info;
+    int flavor;
+} asked_t;
+
+/* The best of those whose bit, by their place in the framework's list, is not set in `tried`; sets it. */
+static ompi_osc_base_component_t *best_other(ompi_win_t *win, const asked_t *asked, uint64_t *tried, int *status) {
     ompi_osc_base_component_t *best = NULL;
     int best_priority = -1;
-    *status = OMPI_ERR_NOT_SUPPORTED;
+    uint64_t best_bit = 0;
+    uint64_t bit = 1;
     mca_base_component_list_item_t *item;
     OPAL_LIST_FOREACH(item, &ompi_osc_base_framework.framework_components, mca_base_component_list_item_t) {
         ompi_osc_base_component_t *component = (ompi_osc_base_component_t *)(uintptr_t)item->cli_component;
-        if (&mca_osc_sdma_component == component) {
+        uint64_t own_bit = bit;
+        bit <<= 1;
+        if (&mca_osc_sdma_component == component || 0 != (*tried & own_bit)) {
             continue;
         }
-        int priority = component->osc_query(win, base, size, disp_unit, comm, info, flavor);
-        if (MPI_WIN_FLAVOR_SHARED == flavor && OMPI_ERR_RMA_SHARED == priority) {
+        int priority = component->osc_query(win, asked->base, asked->size, asked->disp_unit, asked->comm, asked->info,
+                                            asked->flavor);
+        if (MPI_WIN_FLAVOR_SHARED == asked->flavor && OMPI_ERR_RMA_SHARED == priority) {
             *status = priority;
             return NULL;
         }
         if (priority > best_priority) {
             best = component;
             best_priority = priority;
+            best_bit = own_bit;
         }
     }
+    *tried |= best_bit;
     return best;
+}
+
+/* A rank that went on alone would wait for the others for ever. */
+static bool all_say(bool yes, struct ompi_communicator_t *comm) {
+    int mine = yes;
+    int all = 0;
+    int status =
+        comm->c_coll->coll_allreduce(&mine, &all, 1, MPI_INT, MPI_LAND, comm, comm->c_coll->coll_allreduce_module);
+    return OMPI_SUCCESS == status && 0 != all;
+}
+
+/* The best that builds the window. One that fails has failed on all ranks, or nobody goes on. */
+static int select_lower(osc_sdma_window_t *window, const asked_t *asked, int *model) {
+    int status = OMPI_ERR_NOT_SUPPORTED;
+    uint64_t tried = 0;
+    ompi_osc_base_component_t *best;
+    while (NULL != (best = best_other(window->win, asked, &tried, &status))) {
+        const char *name = best->osc_version.mca_component_name;
+        status = best->osc_select(window->win, asked->base, asked->size, asked->disp_unit, asked->comm, asked->info,
+                                  asked->flavor, model);
+        window->lazy_locks = 0 == strcmp("pt2pt", name);
+        if (all_say(OMPI_SUCCESS == status, asked->comm)) {
+            glue_say(2, "%s is below", name);
+            return OMPI_SUCCESS;
+        }
+        glue_say(1, "%s does not build the window, error %d", name, status);
+        if (!all_say(OMPI_SUCCESS != status, asked->comm)) {
+            status = OMPI_SUCCESS == status ? OMPI_ERROR : status;
+            break;
+        }
+    }
+    if (OMPI_ERR_RMA_SHARED != status) {
+        glue_say(0, "no other one-sided component builds this window: error %d", status);
+    }
+    return status;
 }
 
 int osc_sdma_select_lower(osc_sdma_window_t *window, void **base, size_t size, int disp_unit,
                           struct ompi_communicator_t *comm, struct opal_info_t *info, int flavor, int *model) {
-    int status;
+    const asked_t asked = {base, size, disp_unit, comm, info, flavor};
     selecting = true;
-    ompi_osc_base_component_t *best = best_other(window->win, base, size, disp_unit, comm, info, flavor, &status);
-    if (NULL != best) {
-        status = best->osc_select(window->win, base, size, disp_unit, comm, info, flavor, model);
-        window->lazy_locks = 0 == strcmp("pt2pt", best->osc_version.mca_component_name);
-        glue_say(2, "window of %zu bytes: %s is below", size, best->osc_version.mca_component_name);
-    }
+    int status = select_lower(window, &asked, model);
     selecting = false;
     return status;
 }

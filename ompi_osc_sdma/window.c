@@ -122,7 +122,8 @@ static int add_region(osc_sdma_window_t *window, const void *base, size_t bytes)
     return OMPI_SUCCESS;
 }
 
-static void remove_region(osc_sdma_window_t *window, const void *base) {
+/* False: there is none. */
+static bool remove_region(osc_sdma_window_t *window, const void *base) {
     pthread_mutex_lock(&window->lock);
     osc_sdma_region_t **at = &window->regions;
     while (NULL != *at && (*at)->base != base) {
@@ -138,6 +139,7 @@ static void remove_region(osc_sdma_window_t *window, const void *base) {
         sdma_memory_release(region->memory);
         free(region);
     }
+    return NULL != region;
 }
 
 static bool make_board(osc_sdma_window_t *window, size_t entries, record_t *record) {
@@ -279,25 +281,30 @@ static int free_window(ompi_win_t *win) {
 
 static int attach(ompi_win_t *win, void *base, size_t size) {
     osc_sdma_window_t *window = osc_sdma_window_of(win);
-    int status = window->lower.osc_win_attach(win, base, size);
-    if (OMPI_SUCCESS != status || NULL == window->board || 0 == size || !sdma_is_device(base)) {
-        return status;
+    if (NULL == window->board || 0 == size || !sdma_is_device(base)) {
+        return window->lower.osc_win_attach(win, base, size);
     }
-    status = add_region(window, base, size);
-    if (OMPI_ERR_NOT_SUPPORTED == status && (sdma_ompi_gpu_aware() || kernel_reaches(base, size))) {
-        return OMPI_SUCCESS; /* the other component's business */
+    int status = add_region(window, base, size);
+    bool ours = OMPI_SUCCESS == status;
+    if (ours && !window->spans_nodes) {
+        return OMPI_SUCCESS;
+    }
+    if (ours || (OMPI_ERR_NOT_SUPPORTED == status && (sdma_ompi_gpu_aware() || kernel_reaches(base, size)))) {
+        status = window->lower.osc_win_attach(win, base, size);
     }
     if (OMPI_SUCCESS != status) {
         glue_say(0, "%zu bytes of GPU memory at %p cannot be attached to a window", size, base);
-        window->lower.osc_win_detach(win, base);
+    }
+    if (OMPI_SUCCESS != status && ours) {
+        remove_region(window, base);
     }
     return status;
 }
 
 static int detach(ompi_win_t *win, const void *base) {
     osc_sdma_window_t *window = osc_sdma_window_of(win);
-    remove_region(window, base);
-    return window->lower.osc_win_detach(win, base);
+    bool ours = remove_region(window, base);
+    return ours && !window->spans_nodes ? OMPI_SUCCESS : window->lower.osc_win_detach(win, base);
 }
 
 static void take_over(osc_sdma_window_t *window) {
@@ -348,8 +355,13 @@ static int make(osc_sdma_window_t *window, void **base, size_t size, int disp_un
         status = bring_memory(window, size, base);
         flavor = MPI_WIN_FLAVOR_CREATE;
     }
-    return OMPI_SUCCESS == status ? osc_sdma_select_lower(window, base, size, disp_unit, comm, info, flavor, model)
-                                  : status;
+    if (OMPI_SUCCESS != status) {
+        return status;
+    }
+    /* GPU-aware releases have components that refuse GPU memory (rdma). Where all of it is ours, none need see it. */
+    void *nothing = NULL;
+    bool ours = 0 != (mine.flags & HAS_BOARD) && !window->dynamic && !window->spans_nodes;
+    return osc_sdma_select_lower(window, ours ? &nothing : base, ours ? 0 : size, disp_unit, comm, info, flavor, model);
 }
 
 int osc_sdma_window_make(ompi_win_t *win, void **base, size_t size, int disp_unit, struct ompi_communicator_t *comm,

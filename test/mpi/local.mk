@@ -80,3 +80,8 @@ check_LTLIBRARIES += test/mpi/libnoflush.la
 test_mpi_libnoflush_la_SOURCES = test/mpi/noflush.c
 test_mpi_libnoflush_la_CPPFLAGS = $(MPI_TEST_CPPFLAGS)
 test_mpi_libnoflush_la_LDFLAGS = -module -avoid-version -shared -rpath /nowhere
+
+check_LTLIBRARIES += test/mpi/librefuse.la
+test_mpi_librefuse_la_SOURCES = test/mpi/refuse.c
+test_mpi_librefuse_la_CPPFLAGS = $(AM_CPPFLAGS) $(OMPI_CPPFLAGS)
+test_mpi_librefuse_la_LDFLAGS = -module -avoid-version -shared -rpath /nowhere

@@ -90,6 +90,34 @@ osc_cannot_attach() {
     [ $status != 0 ] && [ $status != 124 ] && grep -q "cannot be .*: a peer's buffer could not be mapped here" <<<"$output"
 }
 
+# refusing VARIABLE=NAMES OSC MCA... PROGRAM: with --mca osc OSC components refuse as test/mpi/refuse.c says.
+refusing() {
+    sdma_simnode --gpus 2 -- timeout 60 mpirun --mca osc "$2" -np 2 -x "$1" \
+        -x LD_PRELOAD="$build/test/mpi/.libs/librefuse.so" --mca osc_sdma_verbose 2 "${@:3}"
+}
+
+# A GPU-aware Open MPI has an osc/rdma that does not take GPU memory, and often nobody else.
+osc_refused_gpu() {
+    refusing REFUSE_GPU=rdma sdma,rdma "$build/test/mpi/windows" mode=many
+    refusing REFUSE_GPU=rdma sdma,rdma "$build/test/mpi/rma" windows=create-device,create-mixed max=5001 epochs=1 \
+        origins=host
+    # Without us this Open MPI builds no such window.
+    expect_failure 'An error occurred in MPI_Win_create' \
+        refusing REFUSE_GPU=rdma sdma,rdma --mca osc_sdma_enable 0 "$build/test/mpi/windows" mode=many
+}
+
+fails() { ! "$@"; }
+
+# The best one fails: the next best is asked. All fail: an error and a line of each rank.
+osc_refused() {
+    if [ -n "$(ompi_info --parsable --param osc pt2pt)" ]; then
+        expect 'rdma does not build the window' refusing REFUSE_ALL=rdma sdma \
+            "$build/test/mpi/rma" windows=create-device served=1 max=5001 epochs=1
+    fi
+    expect 'no other one-sided component builds this window' \
+        fails refusing REFUSE_ALL=rdma,pt2pt,sm sdma "$build/test/mpi/windows" mode=many
+}
+
 # The other component is pt2pt here.
 osc_nodes() { two_nodes --mca osc sdma -np 4 "$build/test/mpi/windows" mode=nodes; }
 
@@ -100,6 +128,8 @@ register osc/chaos 240 osc_seeds 1 4
 register osc/early-flush 120 osc_early_flush
 register osc/kill 90 osc_kill
 register osc/cannot-attach 90 osc_cannot_attach
+register osc/refused-gpu 120 osc_refused_gpu
+register osc/refused 120 osc_refused
 register osc/nodes 120 osc_nodes
 if [ -n "$soak" ]; then
     register osc/chaos-soak 14400 osc_seeds 1 200
