@@ -245,11 +245,8 @@ SDMA_DEVICE uint32_t lane() { return sdma_twin_here->lane; }
 SDMA_DEVICE uint32_t lanes() { return sdma_twin_here->lanes; }
 SDMA_DEVICE uint32_t workgroup() { return sdma_twin_here->workgroup; }
 SDMA_DEVICE uint32_t workgroups() { return sdma_twin_here->workgroups; }
-// Budgets count polls: give the threads that serve the ring their turn as well.
-SDMA_DEVICE void pause() {
-    sched_yield();
-    sdma_twin_here->yield(sdma_twin_here->context);
-}
+// Whoever runs the lanes also gives other threads their turn: not for each lane.
+SDMA_DEVICE void pause() { sdma_twin_here->yield(sdma_twin_here->context); }
 #else
 SDMA_DEVICE uint32_t lane() { return 0; }
 SDMA_DEVICE uint32_t lanes() { return 1; }

@@ -2,8 +2,9 @@
  *
  * Where a kernel compiled for the host (a "twin") is in its grid. Whoever runs twins (the simulated
  * node, tests) runs every lane as a coroutine: it sets `sdma_twin_here` before it resumes a lane,
- * and `yield` gives the other lanes a turn. device.h's host branch reads it. `reaches`, which may be
- * null, says whether the GPU can ring a doorbell; a store to one that it cannot ring goes nowhere. */
+ * and `yield` gives the other lanes a turn, and then other threads. device.h's host branch reads it.
+ * `reaches`, which may be null, says whether the GPU can ring a doorbell; a store to one that it
+ * cannot ring goes nowhere. */
 #ifndef SDMA_KERNELS_TWIN_H
 #define SDMA_KERNELS_TWIN_H
 

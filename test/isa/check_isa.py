@@ -11,6 +11,7 @@ What is checked (sources of the rules: LLVM's AMDGPU memory model; the ring prot
   - reservation and publication are in the same loop, which no lane leaves alone
   - the resident kernel: caches are invalidated between its look at the mailbox and the record; behind CLOSING its next
     look waits for the store; nothing that changes is read through the scalar cache, which nobody invalidates
+  - the resident kernel pauses between two looks at the mailbox
   - no scratch, no spills
 The checker must also reject kernels with deliberate mistakes (kernels/mutants.h), else it fails.
 """
@@ -239,6 +240,12 @@ def check_scalar_loads(code):
     return [f"scalar load in a loop: {i.text}" for i in code if i.loop and i.name.startswith("s_load")]
 
 
+def check_rest(resident, issue):
+    """Beside the pause of issuing there is one between two looks at the mailbox, which lies behind the bus."""
+    sleeps = [sum(1 for i in code if i.loop and i.name == "s_sleep") for code in (resident, issue)]
+    return [] if sleeps[0] > sleeps[1] else ["no pause between looks"]
+
+
 def check_issue(name, code, target):
     issue = [i for i in code if i.stores or i.drains]
     shape = ["d" if i.drains else "c" if "cmpswap" in i.name else "2" if i.name.endswith("x2") else "1" for i in issue]
@@ -267,7 +274,8 @@ def check_kernels(text, target):
         problems += [f"{name}: flat access {i.text}" for i in code[name] if i.name.startswith("flat_")]
     for name in ("sdma_issue_kernel", "sdma_resident_kernel"):
         problems += check_issue(name, code[name], target)
-    problems += [f"sdma_resident_kernel: {p}" for p in check_scalar_loads(code["sdma_resident_kernel"])]
+    problems += [f"sdma_resident_kernel: {p}" for p in check_scalar_loads(code["sdma_resident_kernel"]) +
+                 check_rest(code["sdma_resident_kernel"], code["sdma_issue_kernel"])]
     for count in re.findall(r"\.(?:private_segment_fixed_size|vgpr_spill_count|sgpr_spill_count):\s*(\d+)", text):
         if count != "0":
             problems.append("scratch or spills")

@@ -9,6 +9,7 @@
 #include <memory>
 #include <random>
 #include <stdexcept>
+#include <thread>
 #include <vector>
 
 #include "kernels/twin.h"
@@ -73,6 +74,9 @@ inline void run(
         sdma_twin_here = &lane.position;
         swapcontext(&scheduler, &lane.context);
         sdma_twin_here = nullptr;
+        if (turn % live.size() == 0) {
+            std::this_thread::yield();
+        }
         if (lane.ended) {
             live.erase(live.begin() + ptrdiff_t(pick));
         }
