@@ -59,9 +59,13 @@ register ucx-transport/ucp-get 120 perftest_ucp -t ucp_get -s 100000
 register ucx-transport/ucp-tag 120 perftest_ucp -t tag_bw -s 100000
 register ucx-transport/ucp-tag-small 120 perftest_ucp -t tag_lat -s 100
 register ucx-transport/ucp-tag-host-to-gpu 120 perftest_ucp -t tag_lat -s 100000 -m host,rocm
+# UCX 1.18 with its rocm_copy, and nothing of ours, aborts in this test: "Assertion `perf_attr.recv_overhead < ...' failed".
 sleeping() {
-    ucx_has_rocm && skip "hangs with UCX 1.18 on the simulated node; not understood yet"
-    perftest_ucp -t tag_lat -s 100000 -E sleep
+    local test=(-t tag_lat -s 100000 -E sleep)
+    if ucx_has_rocm && ! UCX_TLS=rocm_copy,sm,tcp,self perftest -m rocm -n 5 -w 1 "${test[@]}"; then
+        skip "this UCX fails with GPU memory and -E sleep also without the transport"
+    fi
+    perftest_ucp "${test[@]}"
 }
 register ucx-transport/ucp-tag-sleeping 120 sleeping
 register ucx-transport/ucp-tag-error-handling 120 perftest_ucp -t tag_bw -s 100000 -e

@@ -12,7 +12,7 @@ debian13_make() {
     rm -f "$debian13/made"
     command -v debootstrap >/dev/null || { apt update && apt install --no-install-recommends debootstrap; }
     in_debian13
-    expect '^quickstart: ok, ' in_debian13 ./quickstart.sh
+    quickstart_by in_debian13 ./quickstart.sh
     in_debian13 make -C build check TESTS= -j"${JOBS:-$(nproc)}"
     touch "$debian13/made"
 }

@@ -211,7 +211,8 @@ void set_environment(const Command &command, const fs::path &directory, const fs
     set("SDMA_SIMNODE_TRACE", options.trace);
     prepend("LD_LIBRARY_PATH", library);
     set("OMPI_MCA_coll_sdma_sysfs", directory / "sysfs");
-    // The user's own choice wins over what only makes many ranks run on few cores, also as root.
+    // The user's own choice wins over what only makes many ranks run on few cores, also as root, and Open MPI 5.0
+    // silent about addresses of the one machine that it cannot pair by IPv6 (its issue 14079).
     const char *const defaults[][2] = {
         {"OMPI_ALLOW_RUN_AS_ROOT", "1"},
         {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
@@ -220,6 +221,7 @@ void set_environment(const Command &command, const fs::path &directory, const fs
         {"OMPI_MCA_rmaps_base_oversubscribe", "1"},
         {"OMPI_MCA_hwloc_base_binding_policy", "none"},
         {"OMPI_MCA_mpi_yield_when_idle", "1"},
+        {"OMPI_MCA_btl_tcp_disable_family", "6"},
         {"PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe"},
         {"PRTE_MCA_hwloc_default_binding_policy", "none"},
     };
