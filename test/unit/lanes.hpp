@@ -40,6 +40,22 @@ inline void enter(unsigned high, unsigned low) {
     swapcontext(&self->context, self->scheduler);
 }
 
+// What may return twice stands apart: compilers warn of variables around it.
+[[gnu::noinline]] inline void prepare(Lane &lane) {
+    getcontext(&lane.context);
+    lane.context.uc_stack.ss_sp = lane.stack.get();
+    lane.context.uc_stack.ss_size = stack_bytes;
+    lane.context.uc_link = nullptr;
+    auto address = reinterpret_cast<uint64_t>(&lane);
+    makecontext(&lane.context, reinterpret_cast<void (*)()>(enter), 2, unsigned(address >> 32), unsigned(address));
+}
+
+[[gnu::noinline]] inline void resume(Lane &lane, ucontext_t &scheduler) {
+    sdma_twin_here = &lane.position;
+    swapcontext(&scheduler, &lane.context);
+    sdma_twin_here = nullptr;
+}
+
 // Run `kernel` in workgroups x lanes coroutines until all have ended. `seed` 0: in turn; else in
 // random order. `between` (an engine) runs after every turn.
 inline void run(
@@ -53,12 +69,7 @@ inline void run(
         lane.kernel = &kernel;
         lane.stack.reset(new char[stack_bytes]);
         lane.position = {uint32_t(i / lanes), workgroups, uint32_t(i % lanes), lanes, leave, &lane, nullptr};
-        getcontext(&lane.context);
-        lane.context.uc_stack.ss_sp = lane.stack.get();
-        lane.context.uc_stack.ss_size = stack_bytes;
-        lane.context.uc_link = nullptr;
-        auto address = reinterpret_cast<uint64_t>(&lane);
-        makecontext(&lane.context, reinterpret_cast<void (*)()>(enter), 2, unsigned(address >> 32), unsigned(address));
+        prepare(lane);
     }
     std::mt19937_64 random(seed);
     std::vector<size_t> live(all.size());
@@ -71,9 +82,7 @@ inline void run(
         }
         size_t pick = (seed != 0 ? random() : turn) % live.size();
         Lane &lane = all[live[pick]];
-        sdma_twin_here = &lane.position;
-        swapcontext(&scheduler, &lane.context);
-        sdma_twin_here = nullptr;
+        resume(lane, scheduler);
         if (turn % live.size() == 0) {
             std::this_thread::yield();
         }
