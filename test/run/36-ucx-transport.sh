@@ -30,6 +30,19 @@ for name in data pending fence kill; do
 done
 unset name
 
+# By UCP with error handling. Late engines: puts are on their way when the target is killed.
+ucp_kill_job() {
+    UCX_SDMA_TX_QUEUE_LEN=$1 UCX_TLS=all UCX_PROTO_ENABLE=y UCX_MEMTYPE_CACHE=n UCX_KEEPALIVE_INTERVAL=1s \
+        sdma_simnode --gpus 2 --chaos "$1" -- "$build/test/ucx/ucp" "${@:2}"
+}
+export -f ucp_kill_job
+ucp_kill() {
+    need_transport
+    clean_end 0 bash -c "ucp_kill_job $*"
+}
+register ucx-transport/ucp-kill 120 ucp_kill 2 64 300000
+register ucx-transport/ucp-kill-long-queue 120 ucp_kill 256 128 300000
+
 # UCX's own ROCm module fills its cache of memory types from what it intercepts and from the mappings of /dev/dri, of
 # which a simulated node has none: without the cache it asks the runtime.
 perftest() {

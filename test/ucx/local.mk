@@ -18,6 +18,12 @@ test_ucx_uct_CPPFLAGS = $(UCX_TEST_CPPFLAGS)
 test_ucx_uct_LDFLAGS = $(AM_LDFLAGS) -Wl,--no-as-needed
 test_ucx_uct_LDADD = libuct_sdma.la $(UCX_LIBS) $(ROCM_LDFLAGS) -lamdhip64
 
+check_PROGRAMS += test/ucx/ucp
+test_ucx_ucp_SOURCES = test/ucx/ucp.cpp test/ucx/uct.hpp
+test_ucx_ucp_CPPFLAGS = $(UCX_TEST_CPPFLAGS)
+test_ucx_ucp_LDFLAGS = $(AM_LDFLAGS) -Wl,--no-as-needed
+test_ucx_ucp_LDADD = libuct_sdma.la libmpisdma.la $(UCX_LIBS) -lucp $(ROCM_LDFLAGS) -lamdhip64
+
 check_PROGRAMS += test/ucx/layout
 test_ucx_layout_SOURCES = test/ucx/layout.c
 test_ucx_layout_CPPFLAGS = $(UCX_TEST_CPPFLAGS)
