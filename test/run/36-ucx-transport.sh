@@ -49,7 +49,9 @@ perftest() {
     need_transport
     export UCX_MEMTYPE_CACHE=n
     local preload=$prefix/lib/libuct_sdma.so.0
-    ucx_has_rocm || preload=$preload:$build/.libs/libperftest_rocm.so
+    if [ "${UCX_MODULES:-}" = ^rocm ] || ! ucx_has_rocm; then
+        preload=$preload:$build/.libs/libperftest_rocm.so
+    fi
     UCX_PROTO_ENABLE=y SDMA_PRELOAD=$preload sdma_simnode --gpus 2 -- "$top/test/ucx/perftest" "$@"
 }
 
@@ -73,13 +75,8 @@ register ucx-transport/ucp-tag 120 perftest_ucp -t tag_bw -s 100000
 register ucx-transport/ucp-tag-small 120 perftest_ucp -t tag_lat -s 100
 register ucx-transport/ucp-tag-host-to-gpu 120 perftest_ucp -t tag_lat -s 100000 -m host,rocm
 # UCX 1.18 with its rocm_copy, and nothing of ours, aborts in this test: "Assertion `perf_attr.recv_overhead < ...' failed".
-sleeping() {
-    local test=(-t tag_lat -s 100000 -E sleep)
-    if ucx_has_rocm && ! UCX_TLS=rocm_copy,sm,tcp,self perftest -m rocm -n 5 -w 1 "${test[@]}"; then
-        skip "this UCX fails with GPU memory and -E sleep also without the transport"
-    fi
-    perftest_ucp "${test[@]}"
-}
+# UCX's own ROCm module crashes then on the simulated node, without our transport too (1.18 and 1.23).
+sleeping() { UCX_MODULES=^rocm perftest_ucp -t tag_lat -s 100000 -E sleep; }
 register ucx-transport/ucp-tag-sleeping 120 sleeping
 register ucx-transport/ucp-tag-error-handling 120 perftest_ucp -t tag_bw -s 100000 -e
 register ucx-transport/ucp-put-queue-of-2 120 perftest_tiny -t ucp_put_bw -s 20000 -O 64
