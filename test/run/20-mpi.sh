@@ -11,10 +11,18 @@ mpi_test() {
     sdma_simnode --gpus "$gpus" $simnode -- mpirun --mca coll sdma -np "$ranks" $mca "$build/test/mpi/"$program
 }
 
-# two_nodes ARGUMENTS of mpirun...: two ranks on each of two nodes, which are namespaces with names of their own.
+# two_nodes SECONDS ARGUMENTS of mpirun...: two ranks here and two on another node, which is a namespace with a name of its own.
+# mpirun of Open MPI 5.0.7 at times sleeps on after its job, whatever that was, the order to end not sent to the daemons
+# (3 of 170 runs of "hostname" with one daemon, one of 5 with two): after SECONDS it gets another try.
 two_nodes() {
     unshare --uts true 2>/dev/null || skip "unshare is not allowed here"
-    local agent status=0
+    local seconds=$1 agent status tries=1
+    shift
+    if command -v prterun >/dev/null; then
+        # Its daemons on other nodes never use the loopback interface.
+        [ -n "$(hostname -I)" ] || skip "no network interface but loopback"
+        tries=2
+    fi
     agent=$(mktemp)
     cat >"$agent" <<'END'
 #!/bin/bash
@@ -24,20 +32,26 @@ shift
 exec unshare --uts bash -c 'hostname "$1"; shift; exec bash -c "$*"' - "$host" "$@"
 END
     chmod +x "$agent"
-    PRTE_MCA_plm_ssh_agent=$agent sdma_simnode --gpus 4 -- mpirun --mca plm_rsh_agent "$agent" \
-        --mca oob_tcp_if_include lo --mca btl_tcp_if_include lo --host box1:2,box2:2 -x OMPI_MCA_mca_base_component_path \
-        -x PATH -x LD_LIBRARY_PATH "$@" || status=$?
+    while true; do
+        status=0
+        PRTE_MCA_plm_ssh_agent=$agent timeout "$seconds" sdma_simnode --gpus 4 -- mpirun --mca plm_rsh_agent "$agent" \
+            --mca btl_tcp_if_include lo --host localhost:2,elsewhere:2 --map-by ppr:2:node \
+            -x OMPI_MCA_mca_base_component_path -x PATH -x LD_LIBRARY_PATH "$@" || status=$?
+        tries=$((tries - 1))
+        [ "$status" = 124 ] && [ $tries -gt 0 ] || break
+    done
     rm "$agent"
     return "$status"
 }
 
-# Communicators with ranks on other nodes are left to the components below, device buffers copied through the host.
+# Communicators with ranks on other nodes are left to the components below, device buffers copied through the host. Open MPI
+# 5.0.7 would take coll/han, whose MPI_Allgather gets vectors wrong (docs/troubleshooting.md).
 mpi_two_nodes() {
-    two_nodes -np 4 hostname | sort | uniq -c | grep -c '2 box[12]$' | grep -qx 2
-    two_nodes --mca coll sdma -np 4 "$build/test/mpi/collectives" expect=any max=70000
+    [ "$(two_nodes 20 -np 4 hostname | sort -u | wc -l)" = 2 ]
+    two_nodes 180 --mca coll sdma --mca coll_han_priority 0 -np 4 "$build/test/mpi/collectives" expect=any max=70000
 }
 
-register mpi/two-nodes 120 mpi_two_nodes
+register mpi/two-nodes 420 mpi_two_nodes
 while IFS='|' read -r name _; do
     case $name in '' | '#'*) continue ;; esac
     register "mpi/$name" 240 mpi_test "$name"

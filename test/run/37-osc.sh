@@ -119,7 +119,7 @@ osc_refused() {
 }
 
 # The other component is pt2pt here.
-osc_nodes() { two_nodes --mca osc sdma -np 4 "$build/test/mpi/windows" mode=nodes; }
+osc_nodes() { two_nodes 90 --mca osc sdma -np 4 "$build/test/mpi/windows" mode=nodes; }
 
 register osc/no-options 60 osc_no_options
 register osc/mixed 240 osc_mixed
@@ -130,7 +130,7 @@ register osc/kill 90 osc_kill
 register osc/cannot-attach 90 osc_cannot_attach
 register osc/refused-gpu 120 osc_refused_gpu
 register osc/refused 120 osc_refused
-register osc/nodes 120 osc_nodes
+register osc/nodes 210 osc_nodes
 if [ -n "$soak" ]; then
     register osc/chaos-soak 14400 osc_seeds 1 200
 fi
