@@ -71,6 +71,8 @@ enter_root() {
     mount -t proc proc "$root/proc"
     mount --rbind /dev "$root/dev"
     mount -t tmpfs -o mode=1777 tmpfs "$root/dev/shm"
+    # Process numbers start anew, and PRTE stops at what an earlier process of its number has left.
+    mount -t tmpfs -o mode=1777 tmpfs "$root/tmp"
     mount --rbind /sys "$root/sys"
     # The shell stays as process 1 of its namespace and takes in orphans.
     chroot "$root" /usr/bin/env -i HOME=/root LC_ALL=C.UTF-8 PATH=/usr/sbin:/usr/bin:/sbin:/bin \

@@ -11,7 +11,7 @@ mpi_test() {
     sdma_simnode --gpus "$gpus" $simnode -- mpirun --mca coll sdma -np "$ranks" $mca "$build/test/mpi/"$program
 }
 
-# two_nodes SECONDS ARGUMENTS of mpirun...: two ranks here and two on another node, which is a namespace with a name of its own.
+# two_nodes SECONDS ARGUMENTS of mpirun...: two ranks here and two on another node, a namespace with a name of its own.
 # mpirun of Open MPI 5.0.7 at times sleeps on after its job, whatever that was, the order to end not sent to the daemons
 # (3 of 170 runs of "hostname" with one daemon, one of 5 with two): after SECONDS it gets another try.
 two_nodes() {
@@ -38,14 +38,14 @@ END
             --mca btl_tcp_if_include lo --host localhost:2,elsewhere:2 --map-by ppr:2:node \
             -x OMPI_MCA_mca_base_component_path -x PATH -x LD_LIBRARY_PATH "$@" || status=$?
         tries=$((tries - 1))
-        [ "$status" = 124 ] && [ $tries -gt 0 ] || break
+        if [ "$status" != 124 ] || [ $tries = 0 ]; then break; fi
     done
     rm "$agent"
     return "$status"
 }
 
-# Communicators with ranks on other nodes are left to the components below, device buffers copied through the host. Open MPI
-# 5.0.7 would take coll/han, whose MPI_Allgather gets vectors wrong (docs/troubleshooting.md).
+# Communicators with ranks on other nodes are left to the components below, device buffers copied through the host.
+# Open MPI 5.0.7 would take coll/han, whose MPI_Allgather gets vectors wrong (docs/troubleshooting.md).
 mpi_two_nodes() {
     [ "$(two_nodes 20 -np 4 hostname | sort -u | wc -l)" = 2 ]
     two_nodes 180 --mca coll sdma --mca coll_han_priority 0 -np 4 "$build/test/mpi/collectives" expect=any max=70000
