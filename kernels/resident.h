@@ -3,7 +3,8 @@
 // The resident kernel: one wave that takes work records from a mailbox (plan/mailbox.h) and issues
 // them, without a launch for each. It only writes packets: memory that a kernel loads and stores is
 // safe at the boundaries of kernels only, but where stores are coherent (NVIDIA's kernel copies, too).
-// It ends by itself when it has been idle for long, so that nobody who waits for the device waits for it.
+// It ends by itself when it has been idle for long, so that nobody who waits for the device waits for it. While an
+// operation that it has issued is waited for, the device is not idle and it stays for the next one.
 //
 // Lane 0 looks; all lanes follow its order.
 #pragma once
@@ -16,8 +17,12 @@ namespace residing {
 
 struct Idle {
     uint64_t limit; // ns
-    uint64_t since; // when there was nothing to do for the first time; 0: there was
+    uint64_t since; // when there was nothing to do, nor waited for, for the first time; 0: there was
+    uint64_t begin; // when there was nothing to do
 };
+
+// Whoever waits for an operation for longer has met a fault, and may want the device.
+inline constexpr uint64_t most_busy_ns = 100'000'000;
 
 SDMA_DEVICE uint64_t load(const uint64_t &word) { return device::load_system(reinterpret_cast<uint64_t>(&word)); }
 SDMA_DEVICE void store(uint64_t &word, uint64_t value) {
@@ -48,6 +53,17 @@ SDMA_DEVICE uint64_t close(sdma_mailbox *mailbox, uint64_t taken, Idle &idle) {
     return order(head, false);
 }
 
+// How long there has been nothing. What is waited for is asked for rarely: that is a trip over the bus.
+SDMA_DEVICE uint64_t idle_ns(const sdma_mailbox *mailbox, Idle &idle) {
+    const uint64_t now = device::clock_ns();
+    if (idle.since == 0) {
+        idle.since = idle.begin = now;
+    } else if (now - idle.since >= idle.limit / 2 && now - idle.begin < most_busy_ns && load(mailbox->busy) != 0) {
+        idle.since = now;
+    }
+    return now - idle.since;
+}
+
 // One look of lane 0, which has dealt with `taken` records.
 SDMA_DEVICE uint64_t look(sdma_mailbox *mailbox, uint64_t taken, Idle &idle) {
     uint64_t head = load(mailbox->head);
@@ -61,11 +77,7 @@ SDMA_DEVICE uint64_t look(sdma_mailbox *mailbox, uint64_t taken, Idle &idle) {
     if (!device::lock_step && load(mailbox->done) != taken) { // other lanes are not through
         return order(taken, false);
     }
-    uint64_t now = device::clock_ns();
-    if (idle.since == 0) {
-        idle.since = now;
-    }
-    return now - idle.since < idle.limit ? order(taken, false) : close(mailbox, taken, idle);
+    return idle_ns(mailbox, idle) < idle.limit ? order(taken, false) : close(mailbox, taken, idle);
 }
 
 } // namespace residing
@@ -76,7 +88,7 @@ SDMA_DEVICE uint64_t look(sdma_mailbox *mailbox, uint64_t taken, Idle &idle) {
 template <typename Server> SDMA_DEVICE void reside_as(sdma_mailbox *mailbox, Server &server) {
     using namespace residing;
     uint64_t taken = load(mailbox->done);
-    Idle idle{load(mailbox->idle_ns), 0};
+    Idle idle{load(mailbox->idle_ns), 0, 0};
     uint64_t limit = taken;
     for (bool ended = false; !ended || taken != limit;) {
         if (taken == limit) {

@@ -281,8 +281,8 @@ int main(int argc, char **argv) {
             size_t most;
         } ours[] = {{"auto", "", "", ~size_t{0}},
                     {"resident", "launch=resident", "", ~size_t{0}},
-                    {"engine", loadstore_max("0"), "engine", ~size_t{0}},
-                    {"engine-resident", loadstore_max("0") + ",launch=resident", "engine", ~size_t{0}},
+                    {"engine", "initiator=gpu," + loadstore_max("0"), "engine", ~size_t{0}},
+                    {"engine-resident", "initiator=gpu,launch=resident," + loadstore_max("0"), "engine", ~size_t{0}},
                     {"host", "initiator=host", "host", ~size_t{0}},
                     {"loadstore", loadstore_max(all) + at_most, "loadstore", size_t{64} << 20},
                     {"loadstore-1", loadstore_max(all) + ",loadstore_workgroups=1", "loadstore", size_t{1} << 20}};

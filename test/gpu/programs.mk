@@ -11,10 +11,13 @@ library = $(firstword $(wildcard $(addsuffix /lib*/lib$(1).so*,$(2))))
 COMPARE_LIBS = -L$(PREFIX)/lib -lmpisdma $(call library,nccl,$(NCCL) $(CUDA)) $(call library,cublas,$(CUBLAS) $(CUDA))
 COMPARE = compare.o ways.o nccl_way.o gemm.o
 
-all: ring_stress compare put $(MPI_TESTS)
+all: ring_stress limits compare put $(MPI_TESTS)
 
 ring_stress: $(TOP)/test/gpu/ring_stress.cu $(TOP)/common/sdma/engine/proxy_decode.cpp
 	nvcc -arch=sm_$(ARCH) -O2 -lineinfo -std=c++20 -I$(TOP) $^ -o $@
+
+limits: $(TOP)/test/gpu/limits.cu
+	nvcc -arch=sm_$(ARCH) -O2 -std=c++20 $^ -o $@
 
 %.o: $(TOP)/test/gpu/%.cpp $(TOP)/test/gpu/compare.hpp $(TOP)/test/gpu/parameters.hpp
 	mpicxx $(CXXFLAGS) $(CPPFLAGS) -c $< -o $@

@@ -2,9 +2,9 @@
 //
 // One-sided puts straight on libmpisdma's lines, and the bare copy engine, from rank 0 to rank 1 of a job of two:
 //   mpirun -np 2 put [rounds=5] [json=FILE]
-// put_lat: 8 bytes, each waited for until it is visible at the target. put_bw: from 4 MiB up, windows of up to 16 puts.
-// What is printed is the median of the rounds. Every byte is checked, for every way and size; the counters must say
-// that the way moved them.
+// put_lat: 8 bytes, each waited for until it is visible at the target. put_bw: from 4 MiB up, windows of 64 puts, as
+// OSU has them, and 1 GiB at most. What is printed is the median of the rounds. Every byte is checked, for every way
+// and size; the counters must say that the way moved them.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -32,7 +32,7 @@ void must(cudaError_t status, const char *what) {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr size_t most_bytes = size_t{256} << 20, most_window = 16;
+constexpr size_t most_bytes = size_t{256} << 20, most_window = 64, most_in_window = size_t{1} << 30;
 
 struct Mode {
     const char *name, *initiator, *launch;
@@ -98,6 +98,7 @@ public:
             progress();
         if (status != SDMA_OK)
             give_up(std::string("a put is not served: ") + sdma_reason_text(sdma_line_reason(line_)));
+        sdma_line_push(line_); // large ones do not wait for more, as MPI_Put has it
     }
     void finish() {
         while (sdma_line_done(line_) < sdma_line_posted(line_))
@@ -242,8 +243,8 @@ void measure(int rank, char *memory, int rounds, const std::string &json) {
     for (const Mode &mode : latency_modes)
         line("; %s %.2f", mode.name, measurement.run(pair, "put_lat", mode, 8, 1, 1000));
     for (size_t bytes = size_t{4} << 20; bytes <= most_bytes; bytes *= 4) {
-        const size_t window = std::min(most_window, most_bytes / bytes);
-        const int calls = static_cast<int>(std::max<size_t>(most_bytes / bytes / window, 2));
+        const size_t window = std::min(most_window, most_in_window / bytes);
+        const int calls = static_cast<int>(std::max<size_t>(most_in_window / bytes / window, 2));
         const double bare_us = measurement.run(bare, "put_bw", "copy engine", bytes, window, calls);
         line("\nput_bw %zu bytes, GB/s: copy engine %.1f", bytes, static_cast<double>(bytes) / bare_us * 1e-3);
         for (const Mode &mode : bandwidth_modes) {

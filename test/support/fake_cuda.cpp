@@ -571,6 +571,33 @@ CUresult cuStreamBatchMemOp(CUstream stream, unsigned count, CUstreamBatchMemOpP
     return CUDA_SUCCESS;
 }
 
+// What record() put into a stream last; a wait is for that one.
+struct CUevent_st {
+    std::shared_ptr<std::atomic<bool>> reached = std::make_shared<std::atomic<bool>>(true);
+};
+CUresult cuEventCreate(CUevent *event, unsigned) {
+    *event = new CUevent_st;
+    return CUDA_SUCCESS;
+}
+CUresult cuEventDestroy(CUevent event) {
+    delete event;
+    return CUDA_SUCCESS;
+}
+CUresult cuEventRecord(CUevent event, CUstream stream) {
+    const Driver_call call;
+    event->reached = std::make_shared<std::atomic<bool>>(false);
+    stream_of(stream).give([reached = event->reached] {
+        reached->store(true);
+        reached->notify_all();
+    });
+    return CUDA_SUCCESS;
+}
+CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned) {
+    const Driver_call call;
+    stream_of(stream).give([reached = event->reached] { reached->wait(false); });
+    return CUDA_SUCCESS;
+}
+
 CUresult cuModuleLoadData(CUmodule *module, const void *image) {
     if (std::memcmp(image, "\177ELF", 4) != 0) // a cubin is one
         return CUDA_ERROR_INVALID_IMAGE;

@@ -33,8 +33,10 @@ struct Queue {
     std::string back_end; // "user", "proxy"
     // Signals by FENCE cost its consumer less than by ATOMIC.
     bool prefers_fence = false;
-    // Tell the consumer that packets are coming: call it right before launching a producer, and after a
-    // host producer has published. Empty where hardware reads the doorbell. Any thread; cheap.
+    // Where no hardware reads the doorbell: consume what has been rung, in the caller's thread, which saves the way
+    // over another one. True if there was anything. Call it with the queues in use (op::Context). Empty for hardware.
+    std::function<bool()> serve;
+    // Let the thread that serves as well come, for callers that will not look for long. Any thread; cheap.
     std::function<void()> wake;
     // Set before destroy() after a fault: a kernel may still come to the ring, so its memory stays.
     bool faulty = false;
@@ -77,6 +79,8 @@ public:
     virtual const char *name() const = 0;
     // SDMA_REASON_none if queues can be had on `device` as far as one can tell without making one.
     virtual sdma_reason_t available(int device) = 0;
+    // Who writes its packets best.
+    virtual Producer producer() const { return Producer::device; }
     // `engine` is a hint (see choose_engine); the queue says which one it got.
     virtual sdma_reason_t create(int device, uint32_t engine, Producer producer, std::unique_ptr<Queue> &queue) = 0;
     // The engine must not touch the ring any more when this returns, or the ring is kept for ever.
@@ -103,6 +107,9 @@ public:
     // The queue on `device` for traffic to `peer`, made at first use. nullptr with the reason
     // when no back end gives one: the caller takes the load/store path. Thread-safe.
     Queue *queue(int device, const gpu::Pci_address &peer, Producer producer, sdma_reason_t &reason);
+
+    // Who writes packets for the queues of `device` best, as far as one can tell without making one. Thread-safe.
+    Producer producer(int device);
 
     // Take a queue out of use for good after a fault: destroyed before anybody hears of it.
     void abandon(Queue &queue);

@@ -141,6 +141,14 @@ Queue *Engines::queue(int device, const gpu::Pci_address &peer, Producer produce
     return entry.queue;
 }
 
+Producer Engines::producer(int device) {
+    std::lock_guard lock(state_->mutex);
+    for (State::Way &way : state_->ways)
+        if (way.selected && !way.failed.contains(device) && way.back_end->available(device) == SDMA_REASON_none)
+            return way.back_end->producer();
+    return Producer::device;
+}
+
 // Where no topology tells engines apart each peer has its own, so that copies to different peers, and
 // the own block beside them, overlap (326 against 385 GB/s at 512 MiB per peer, 2 x H200).
 uint32_t Engines::State::engine(int device, const gpu::Pci_address &peer) {

@@ -30,6 +30,8 @@ public:
     explicit Proxy(std::shared_ptr<gpu::Runtime> runtime) : runtime_(std::move(runtime)) {}
 
     const char *name() const override { return "proxy"; }
+    // A kernel's packets come to a thread later by a launch and a trip over the bus (16 us, 2 x H200).
+    Producer producer() const override { return Producer::host; }
     sdma_reason_t available(int device) override;
     sdma_reason_t create(int device, uint32_t engine, Producer producer, std::unique_ptr<Queue> &queue) override;
     void destroy(Queue &queue) override;
@@ -117,13 +119,8 @@ sdma_reason_t Proxy::create(int device, uint32_t engine, Producer producer, std:
     auto line = std::make_shared<proxy::Line>(runtime_, std::move(stream), made->ring,
                                               "queue " + std::to_string(made->generation) + " of gpu " +
                                                   gpu::to_string(runtime_->devices()[device].pci));
-    if (producer == Producer::host)
-        made->wake = [line, serving] {
-            if (!line->serve())
-                serving->wake();
-        };
-    else
-        made->wake = [serving] { serving->wake(); };
+    made->serve = [line] { return line->serve(); };
+    made->wake = [serving] { serving->wake(); };
     serving->add(line);
     lines_[made->ring] = std::move(line);
     queue = std::move(made);
@@ -140,6 +137,7 @@ void Proxy::destroy(Queue &queue) {
         line = std::move(found->second);
         lines_.erase(found);
     }
+    queue.serve = nullptr;
     queue.wake = nullptr;
     const bool idle = line->close(params().hardware_timeout);
     if (!idle) {

@@ -6,10 +6,10 @@
 //   one thread per GPU in use ("sdma-proxy-N"), started with the GPU's first queue, near the GPU
 //   one stream per queue
 //
-// A GPU cannot wake a thread. Queue::wake tells the thread that work was launched; it then polls
-// the doorbells without pause for `proxy_spin` microseconds after the last packet or wake, and
-// sleeps between polls after that: an eighth of the time it has been idle, 5 ms at most. For a
-// ring with a host producer wake() serves the ring in the caller's thread, without a switch.
+// A GPU cannot wake a thread. Who waits for an operation serves the ring itself, by Queue::serve; Queue::wake tells
+// the thread that there will be work that nobody waits for. The thread polls the doorbells without pause for
+// `proxy_spin` microseconds after the last packet or wake, and sleeps between polls after that: an eighth of the
+// time it has been idle, 5 ms at most.
 #pragma once
 
 #include <memory>

@@ -52,6 +52,9 @@ Line::~Line() {
 }
 
 bool Line::serve() {
+    // Several threads may look all the time: not at words that the one who serves writes.
+    if (load(ring_.doorbell) == load(ring_.read_pointer) && !unfinished_.load(std::memory_order_relaxed))
+        return false;
     const Turn turn(*this);
     if (!turn || closing() || stopped_)
         return false;
@@ -90,6 +93,7 @@ bool Line::consume(uint64_t rung) {
     }
     // What came before a refused packet still happens; with a full stream, at the next turn.
     const gpu::Status held = copy_held();
+    unfinished_.store(held_.bytes != 0, std::memory_order_relaxed);
     if (held == gpu::Status::pending || check(held, "copy"))
         check(stream_->submit(), "submission");
     return read_ != start;

@@ -58,7 +58,8 @@ private:
     const std::string label_;
 
     std::atomic<bool> closing_{false};
-    std::atomic<bool> serving_{false}; // whoever set it may touch what follows
+    std::atomic<bool> unfinished_{false}; // a copy is held, after all packets were read
+    std::atomic<bool> serving_{false};    // whoever set it may touch what follows
     bool stopped_ = false;
     uint64_t read_;
     Command held_;                                  // copies that follow on each other, not yet given to the stream

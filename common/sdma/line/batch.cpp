@@ -186,18 +186,19 @@ Batch::Progress Batch::start() {
         if (context_.faulted() || !room_in_rings())
             return Progress::waiting;
         initiate_on_host(work_);
+        for (const Leg &leg : legs_)
+            if (leg.queue->serve && !leg.queue->serve())
+                leg.queue->wake(); // another thread is at it, or the runtime is full
         host_issued_ = issued_ = true;
         count(Counter::put_batches);
     }
-    if (issue_.needed && !issue_.launch && !handed_ && !claim_rings())
-        return Progress::waiting;
-    if (issue_.needed && !issue_.launch && !handed_)
+    if (issue_.needed && !issue_.launch && !handed_) {
+        if (!claim_rings())
+            return Progress::waiting;
+        announce();
         if (Progress progress = hand_over(); progress != Progress::moved)
             return progress;
-    if (!legs_.empty())
-        for (const Leg &leg : legs_)
-            if (leg.queue->wake)
-                leg.queue->wake();
+    }
     if (copy_.needed && !copy_.launch) {
         uint64_t bytes = 0;
         for (const plan::Peer &copy : copies_)
@@ -332,10 +333,28 @@ bool Batch::ready() const {
            (all_raised() && finished(issue_) && finished(copy_));
 }
 
+// Nobody may look for the packets for long. Before a launch, which takes longer than a thread needs to get up.
+void Batch::announce() {
+    auto lock = context_.use_queues();
+    for (const Leg &leg : legs_)
+        if (leg.queue->wake)
+            leg.queue->wake();
+}
+
+// Where no hardware reads the rings, who waits does.
+void Batch::serve() {
+    auto lock = context_.use_queues();
+    for (const Leg &leg : legs_)
+        if (leg.queue->serve)
+            leg.queue->serve();
+}
+
 Batch::Progress Batch::poll() {
     if (!started_)
         if (Progress progress = start(); progress != Progress::moved)
             return progress;
+    if (!legs_.empty() && legs_[0].queue->kernels_must_not_wait && !all_raised())
+        serve();
     if (issue_open())
         return resident_->poll() == gpu::Status::failed ? fail("the resident kernel is dead") : Progress::waiting;
     const uint64_t status = load_acquire(&work_->status);

@@ -96,6 +96,8 @@ private:
     bool claim_rings();
     void unclaim_rings();
     Progress start();
+    void announce();
+    void serve();
     Progress hand_over();
     Progress launch(Started &started, gpu::Kernel kernel, uint32_t workgroups, const char *name);
     bool launched(Started &started, const char *name);

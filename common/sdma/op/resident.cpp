@@ -87,6 +87,16 @@ gpu::Status Resident::poll() {
     return status == gpu::Status::pending ? gpu::Status::ok : status;
 }
 
+void Resident::hold() {
+    std::lock_guard lock(mutex_);
+    mailbox::store(mailbox_->busy, ++held_);
+}
+
+void Resident::release() {
+    std::lock_guard lock(mutex_);
+    mailbox::store(mailbox_->busy, --held_);
+}
+
 void Resident::stop() {
     std::lock_guard lock(mutex_);
     if (!mailbox_)

@@ -33,6 +33,10 @@ public:
     // between. ok or failed: the kernel is dead.
     gpu::Status poll();
 
+    // From submit() on somebody waits for the operation, until release(): the kernel stays for the next one.
+    void hold();
+    void release();
+
     // The kernel ends after the record in hand. For good.
     void stop();
 
@@ -49,6 +53,7 @@ private:
     std::atomic<uint32_t> polls_{0};
     mutable std::mutex mutex_; // guards what follows, and the host's words of the mailbox
     uint64_t head_ = 0;        // records handed over
+    uint64_t held_ = 0;        // by hold()
     gpu::Launch launch_ = 0;   // the kernel's, until its end has been seen
     bool stopped_ = false, dead_ = false;
 };

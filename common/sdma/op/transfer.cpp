@@ -27,6 +27,8 @@ size_t Transfer::record_bytes(size_t ranks) { return (plan::record_bytes(ranks, 
 
 Transfer::~Transfer() {
     unclaim_rings();
+    if (handed_)
+        resident_->release();
     if (!work_)
         give_back(); // nothing was built in it
     for (uint32_t p = 0; p < uses_counted_; p++)
@@ -61,7 +63,8 @@ sdma_status_t Transfer::test() {
 // ---- prepare -------------------------------------------------------------------------------------
 
 bool Transfer::prepare() {
-    by_host_ = is(params().initiator, "host");
+    by_host_ = is(params().initiator, "host") || (is(params().initiator, "auto") && call_.device >= 0 &&
+                                                  context_.engines()->producer(call_.device) == engine::Producer::host);
     if (!use_attachments())
         return false;
     peers_.reserve(team_.size());
@@ -128,8 +131,8 @@ void Transfer::add_peer(uint32_t peer, const char *src, uint64_t dst, uint64_t b
     leg.departure = team_.departure_address(call_, peer);
     leg.arrival_value = leg.departure_value = call_.served;
     leg.rank = peer;
-    // The CPU as initiator means: no kernel, as far as there are queues.
-    const uint64_t loadstore_max = by_host_                             ? 0
+    // The CPU as initiator, if asked for, means: no kernel, as far as there are queues.
+    const uint64_t loadstore_max = is(params().initiator, "host")       ? 0
                                    : call_.shape.kind == SDMA_ALLGATHER ? params().loadstore_max_allgather
                                                                         : params().loadstore_max_alltoall;
     engine::Queue *queue = nullptr;
@@ -144,6 +147,7 @@ void Transfer::add_peer(uint32_t peer, const char *src, uint64_t dst, uint64_t b
         leg.queue = static_cast<uint32_t>(found - queues_.begin());
         if (found == queues_.end())
             queues_.push_back(queue);
+        software_ = software_ || queue->kernels_must_not_wait;
     } else {
         copy_.needed = true;
         loadstore_bytes_ += bytes;
@@ -185,7 +189,7 @@ bool Transfer::build_record() {
     operation.spin_budget = plan::spin_budget(static_cast<uint64_t>(std::max(params().hardware_timeout, 1)),
                                               by_host_ ? plan::Initiator::host : plan::Initiator::gpu);
     operation.kernel_signals = kernel_signals_;
-    const bool resident = !by_host_ && is(params().launch, "resident");
+    const bool resident = is(params().launch, "resident") && (!by_host_ || queues_.empty());
     operation.resident_copies =
         resident && kernel_signals_ && runtime_.resident_copies() && loadstore_bytes_ <= params().resident_max;
     operation.rings = rings;
@@ -220,15 +224,7 @@ bool Transfer::issue() {
         initiate_on_host(work_);
         host_issued_ = true;
     }
-    const bool by_kernel = issue_.needed && !issue_.launch && !handed_;
-    if (by_kernel && !claim_rings())
-        return false;
-    // Before a launch, which takes longer than a thread needs to get up.
-    if (host_issued_ || by_kernel)
-        for (engine::Queue *queue : queues_)
-            if (queue->wake)
-                queue->wake();
-    if (by_kernel && !hand_over())
+    if (issue_.needed && !issue_.launch && !handed_ && (!claim_rings() || !hand_over()))
         return false;
     return !copy_.needed || copy_.launch ||
            launch(copy_, gpu::Kernel::copy, plan::workgroups(loadstore_bytes_, params().loadstore_workgroups));
@@ -245,6 +241,8 @@ bool Transfer::hand_over() {
         return !issue_.needed || launch(issue_, gpu::Kernel::issue, 1);
     }
     handed_ = status == gpu::Status::ok;
+    if (handed_)
+        resident_->hold();
     if (!handed_ && status != gpu::Status::pending)
         hardware_fault(std::string("resident kernel cannot be started: ") + gpu::to_string(status));
     return handed_;
@@ -351,7 +349,17 @@ bool Transfer::poll_resident() {
     return false;
 }
 
+// Who waits for packets has the time to be the one who reads them.
+void Transfer::serve_queues() {
+    auto lock = context_.use_queues();
+    for (engine::Queue *queue : queues_)
+        if (queue->serve)
+            queue->serve();
+}
+
 bool Transfer::own_part_done() {
+    if (software_ && next_departure_ != team_.size())
+        serve_queues();
     if (work_) {
         const uint64_t status = load_acquire(work_->status);
         if (status > SDMA_WORK_ISSUED) {

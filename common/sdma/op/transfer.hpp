@@ -60,6 +60,7 @@ private:
     bool poll_launch(Started &started, const char *name);
     bool poll_resident();
     bool own_part_done();
+    void serve_queues();
     bool all_arrived();
     bool reached(const team::Word &word) const;
     void give_back();
@@ -84,6 +85,7 @@ private:
 
     enum sdma_signal_kind signal_kind_ = SDMA_SIGNAL_ATOMIC;
     bool by_host_ = false;        // initiator
+    bool software_ = false;       // some queue has no hardware that reads it
     bool kernel_signals_ = false; // the load/store kernel raises the signals of its peers
     uint64_t loadstore_bytes_ = 0;
     std::vector<plan::Peer> peers_;       // with bytes to move

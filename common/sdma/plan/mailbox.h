@@ -43,7 +43,8 @@ struct sdma_mailbox {
     /* the host's */
     uint64_t head;    /* records handed over */
     uint64_t idle_ns; /* how long a kernel without work stays; read when it starts */
-    uint64_t pad_host[6];
+    uint64_t busy;    /* operations that somebody waits for: the kernel stays for the next one, for a while */
+    uint64_t pad_host[5];
     /* the kernel's; the host's while none runs */
     uint64_t done;  /* records issued; their memory and their entries may be used again */
     uint64_t state; /* enum sdma_mailbox_state */

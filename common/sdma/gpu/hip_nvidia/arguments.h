@@ -10,6 +10,7 @@
 
 #define SDMA_INLINE_SMALL 62 /* 64-bit words of record and rings: two ranks and a few more */
 #define SDMA_INLINE_LARGE 496
+#define SDMA_STAGED 3072 /* of longer ones that a kernel fetches: 256 copies and their rings */
 
 #define SDMA_RESIDENT_LANES 256 /* of the resident kernel: it copies as well */
 

@@ -44,6 +44,10 @@ namespace sdma::gpu::nvidia {
     X(cuStreamQuery)                                                                                                   \
     X(cuStreamSynchronize)                                                                                             \
     X(cuStreamBatchMemOp)                                                                                              \
+    X(cuStreamWaitEvent)                                                                                               \
+    X(cuEventCreate)                                                                                                   \
+    X(cuEventDestroy)                                                                                                  \
+    X(cuEventRecord)                                                                                                   \
     X(cuModuleLoadData)                                                                                                \
     X(cuModuleUnload)                                                                                                  \
     X(cuModuleGetFunction)                                                                                             \

@@ -9,50 +9,51 @@
 
 namespace {
 
-// The record in shared memory, its queues pointing at ring descriptions there. Every lane of the
-// workgroup calls it.
-template <typename Arguments> __device__ const sdma_work *stage(const Arguments &arguments, uint64_t *shared) {
-    const uint64_t words = arguments.launch.words;
-    if (words == 0)
-        return reinterpret_cast<const sdma_work *>(arguments.launch.record);
-    for (uint64_t i = threadIdx.x; i < sizeof arguments.inline_words / 8; i += blockDim.x)
-        shared[i] = arguments.inline_words[i];
-    __syncthreads();
-    auto *record = reinterpret_cast<sdma_work *>(shared);
-    auto *queues = reinterpret_cast<sdma_work_queue *>(reinterpret_cast<char *>(shared) + record->queues_offset);
-    for (uint32_t q = threadIdx.x; q < record->queues; q += blockDim.x)
-        queues[q].ring = reinterpret_cast<uint64_t>(shared + words) + q * sizeof(sdma_ring);
-    __syncthreads();
+// The queues' rings, which follow the record in shared memory.
+__device__ const sdma_work *point_at_rings(sdma_work *record, uint32_t lane, uint32_t lanes) {
+    auto *queues = reinterpret_cast<sdma_work_queue *>(reinterpret_cast<char *>(record) + record->queues_offset);
+    for (uint32_t q = lane; q < record->queues; q += lanes)
+        queues[q].ring = reinterpret_cast<uint64_t>(record) + record->record_bytes + q * sizeof(sdma_ring);
     return record;
 }
 
-// The same by one wave with a record that lies in host memory, as the host would have laid it out.
+// A record in host memory, by one wave: all lanes load at once, where one would make a trip over the bus for each word
+// (5 us per put in a window of 64, 2 x H200).
 __device__ const sdma_work *fetch(const sdma_work *work, uint64_t bytes, uint64_t *shared) {
     constexpr uint64_t ring_words = sizeof(sdma_ring) / 8;
     const uint64_t words = bytes / 8;
-    if (words > SDMA_INLINE_LARGE)
+    if (words > SDMA_STAGED)
         return work;
     for (uint64_t i = threadIdx.x; i < words; i += 32)
         shared[i] = reinterpret_cast<const uint64_t *>(work)[i];
     __syncwarp();
     auto *record = reinterpret_cast<sdma_work *>(shared);
-    if (!sdma::plan::record_ok(*record) || words + record->queues * ring_words > SDMA_INLINE_LARGE)
+    if (!sdma::plan::record_ok(*record) || words + record->queues * ring_words > SDMA_STAGED)
         return work;
-    auto *queues = reinterpret_cast<sdma_work_queue *>(reinterpret_cast<char *>(shared) + record->queues_offset);
+    const auto *queues =
+        reinterpret_cast<const sdma_work_queue *>(reinterpret_cast<const char *>(shared) + record->queues_offset);
     for (uint64_t i = threadIdx.x; i < record->queues * ring_words; i += 32)
         shared[words + i] = reinterpret_cast<const uint64_t *>(queues[i / ring_words].ring)[i % ring_words];
     __syncwarp();
-    for (uint32_t q = threadIdx.x; q < record->queues; q += 32)
-        queues[q].ring = reinterpret_cast<uint64_t>(shared + words + q * ring_words);
+    point_at_rings(record, threadIdx.x, 32);
     __syncwarp();
+    return record;
+}
+
+// The record that came with the launch, in shared memory. Every lane of the workgroup calls it.
+template <typename Arguments> __device__ const sdma_work *stage(const Arguments &arguments, uint64_t *shared) {
+    for (uint64_t i = threadIdx.x; i < sizeof arguments.inline_words / 8; i += blockDim.x)
+        shared[i] = arguments.inline_words[i];
+    __syncthreads();
+    const sdma_work *record = point_at_rings(reinterpret_cast<sdma_work *>(shared), threadIdx.x, blockDim.x);
+    __syncthreads();
     return record;
 }
 
 __device__ sdma_work *home(const sdma_launch &launch) { return reinterpret_cast<sdma_work *>(launch.record); }
 
 // One workgroup of one wave.
-template <typename Arguments> __device__ void issue(const Arguments &arguments, uint64_t *shared) {
-    const sdma_work *record = stage(arguments, shared);
+template <typename Arguments> __device__ void issue(const Arguments &arguments, const sdma_work *record) {
     sdma::report(home(arguments.launch), sdma::issue(record, threadIdx.x, blockDim.x));
     __syncwarp();
     if (threadIdx.x == 0)
@@ -165,7 +166,8 @@ public:
         }
         const bool good = sdma::plan::record_ok(*record);
         if (whole && good)
-            point_at_rings(record);
+            point_at_rings(record, threadIdx.x, wave);
+        __syncwarp();
         sdma::Outcome outcome{SDMA_WORK_ISSUED, 0};
         if (!good || record->queues != 0)
             outcome = sdma::issue(record, threadIdx.x, wave);
@@ -217,13 +219,6 @@ private:
         __syncwarp();
         return __all_sync(0xffffffff, all);
     }
-    __device__ void point_at_rings(sdma_work *record) const {
-        auto *queues = reinterpret_cast<sdma_work_queue *>(reinterpret_cast<char *>(record) + record->queues_offset);
-        const uint64_t rings = reinterpret_cast<uint64_t>(record) + record->record_bytes;
-        for (uint32_t q = threadIdx.x; q < record->queues; q += wave)
-            queues[q].ring = rings + q * sizeof(sdma_ring);
-        __syncwarp();
-    }
     // By all waves; one fence, then the signals.
     __device__ bool copy(const sdma_work *record) {
         uint64_t tiles = 0;
@@ -253,16 +248,18 @@ private:
 
 SDMA_KERNEL(32) sdma_issue_small(const __grid_constant__ sdma_launch_small arguments) {
     __shared__ uint64_t shared[SDMA_INLINE_SMALL];
-    issue(arguments, shared);
+    issue(arguments, stage(arguments, shared));
 }
 
 SDMA_KERNEL(32) sdma_issue_large(const __grid_constant__ sdma_launch_large arguments) {
-    __shared__ uint64_t shared[SDMA_INLINE_LARGE];
-    issue(arguments, shared);
+    __shared__ uint64_t shared[SDMA_STAGED];
+    const bool here = arguments.launch.words != 0;
+    const sdma_work *const record = home(arguments.launch);
+    issue(arguments, here ? stage(arguments, shared) : fetch(record, record->record_bytes, shared));
 }
 
 SDMA_KERNEL(SDMA_RESIDENT_LANES) sdma_resident(const sdma_residence residence) {
-    __shared__ uint64_t shared[SDMA_INLINE_LARGE];
+    __shared__ uint64_t shared[SDMA_STAGED];
     __shared__ Task task;
     if (wave_number() != 0) {
         help(task);
@@ -288,5 +285,6 @@ SDMA_KERNEL(256) sdma_copy_small(const __grid_constant__ sdma_launch_small argum
 
 SDMA_KERNEL(256) sdma_copy_large(const __grid_constant__ sdma_launch_large arguments) {
     __shared__ uint64_t shared[SDMA_INLINE_LARGE];
-    copy(arguments.launch, stage(arguments, shared));
+    const bool here = arguments.launch.words != 0;
+    copy(arguments.launch, here ? stage(arguments, shared) : home(arguments.launch));
 }

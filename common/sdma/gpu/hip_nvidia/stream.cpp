@@ -20,8 +20,13 @@ std::unique_ptr<Cuda_stream> Cuda_stream::make(const Driver &driver, CUcontext c
 
 Cuda_stream::~Cuda_stream() {
     const Use_context use(driver_, context_);
-    if (use && stream_)
-        driver_.cuStreamDestroy(stream_);
+    if (use) {
+        for (CUstream stream : {stream_, side_})
+            if (stream)
+                driver_.cuStreamDestroy(stream);
+        if (copied_)
+            driver_.cuEventDestroy(copied_);
+    }
     word_ = {}; // while the context is current
 }
 
@@ -35,11 +40,16 @@ Status Cuda_stream::copy(void *dst, const void *src, size_t bytes) {
                                                         reinterpret_cast<CUdeviceptr>(src), bytes, stream_));
 }
 
-// The default flags put a barrier before each store: what copies wrote is visible first.
 Status Cuda_stream::store(uint64_t address, uint64_t value, uint32_t width) {
-    if (gathered_ == stores_.size())
+    if (gathered_ + 1 == stores_.size())
         if (const Status status = submit(); status != Status::ok)
             return status;
+    add_store(address, value, width);
+    return Status::ok;
+}
+
+// The default flags put a barrier before each store: what copies wrote is visible first.
+void Cuda_stream::add_store(uint64_t address, uint64_t value, uint32_t width) {
     CUstreamBatchMemOpParams &next = stores_[gathered_++];
     next = {};
     if (width == sizeof value) {
@@ -51,24 +61,50 @@ Status Cuda_stream::store(uint64_t address, uint64_t value, uint32_t width) {
     }
     next.writeValue.address = address;
     next.writeValue.flags = CU_STREAM_WRITE_VALUE_DEFAULT;
-    return Status::ok;
 }
 
-Status Cuda_stream::submit() {
-    if (gathered_ == 0)
-        return Status::ok;
-    const unsigned count = gathered_;
-    gathered_ = 0;
+Status Cuda_stream::submit() { return gathered_ == 0 ? Status::ok : give_stores(); }
+
+bool Cuda_stream::finished() const {
+    return std::atomic_ref<uint64_t>(*reached_).load(std::memory_order_acquire) == marks_;
+}
+
+bool Cuda_stream::open_side() {
+    if (side_)
+        return copied_ != nullptr; // made once, or never
+    int lowest = 0, highest = 0;
+    driver_.cuCtxGetStreamPriorityRange(&lowest, &highest);
+    return driver_.status("make a stream",
+                          driver_.cuStreamCreateWithPriority(&side_, CU_STREAM_NON_BLOCKING, highest)) == Status::ok &&
+           driver_.status("make an event", driver_.cuEventCreate(&copied_, CU_EVENT_DISABLE_TIMING)) == Status::ok;
+}
+
+// What was stored by the side is over once `finished`, so that stores stay in order.
+Status Cuda_stream::give_stores() {
     const Use_context use(driver_, context_);
-    if (!use)
+    if (!use) {
+        gathered_ = 0;
         return Status::failed;
-    return driver_.status("store signals", driver_.cuStreamBatchMemOp(stream_, count, stores_.data(), 0));
+    }
+    CUstream stream = stream_;
+    if (!finished() && open_side()) {
+        Status status = driver_.status("record an event", driver_.cuEventRecord(copied_, stream_));
+        if (status == Status::ok)
+            status = driver_.status("wait for an event", driver_.cuStreamWaitEvent(side_, copied_, 0));
+        if (status != Status::ok)
+            return status;
+        stream = side_;
+    }
+    const unsigned count = gathered_ + 1;
+    add_store(reinterpret_cast<uint64_t>(reached_), ++marks_, sizeof marks_);
+    gathered_ = 0;
+    return driver_.status("store signals", driver_.cuStreamBatchMemOp(stream, count, stores_.data(), 0));
 }
 
 Status Cuda_stream::mark(uint64_t &mark) {
-    mark = ++marks_;
-    const Status status = store(reinterpret_cast<uint64_t>(reached_), mark, sizeof mark);
-    return status == Status::ok ? submit() : status;
+    const Status status = give_stores();
+    mark = marks_;
+    return status;
 }
 
 Status Cuda_stream::reached(uint64_t mark) {
