@@ -39,6 +39,8 @@ Queue *Engines::queue(int device, const gpu::Pci_address &peer, Producer produce
     return entry->second;
 }
 
+Producer Engines::producer(int) { return Producer::device; }
+
 void Engines::abandon(Queue &queue) {
     std::lock_guard lock(state_->mutex);
     for (auto &[key, known] : state_->queues)
