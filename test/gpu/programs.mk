@@ -12,6 +12,8 @@ COMPARE_LIBS = -L$(PREFIX)/lib -lmpisdma $(call library,nccl,$(NCCL) $(CUDA)) $(
 COMPARE = compare.o ways.o nccl_way.o gemm.o
 
 all: ring_stress limits compare put $(MPI_TESTS)
+# What can be made without the libraries.
+compiled: ring_stress limits $(COMPARE) put.o $(MPI_TESTS)
 
 ring_stress: $(TOP)/test/gpu/ring_stress.cu $(TOP)/common/sdma/engine/proxy_decode.cpp
 	nvcc -arch=sm_$(ARCH) -O2 -lineinfo -std=c++20 -I$(TOP) $^ -o $@

@@ -662,6 +662,21 @@ cudaError_t cudaMalloc(void **memory, size_t bytes) {
     *memory = reinterpret_cast<void *>(address);
     return of(result);
 }
+cudaError_t cudaPointerGetAttributes(cudaPointerAttributes *attributes, const void *memory) {
+    CUmemorytype type{};
+    int device = -1;
+    CUpointer_attribute names[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL};
+    void *values[] = {&type, &device};
+    cuPointerGetAttributes(2, names, values, reinterpret_cast<CUdeviceptr>(memory));
+    *attributes = {};
+    attributes->type = type == CU_MEMORYTYPE_DEVICE ? cudaMemoryTypeDevice
+                       : type == CU_MEMORYTYPE_HOST ? cudaMemoryTypeHost
+                                                    : cudaMemoryTypeUnregistered;
+    attributes->device = device;
+    attributes->devicePointer = attributes->type == cudaMemoryTypeUnregistered ? nullptr : const_cast<void *>(memory);
+    attributes->hostPointer = attributes->type == cudaMemoryTypeDevice ? nullptr : const_cast<void *>(memory);
+    return cudaSuccess;
+}
 cudaError_t cudaMallocManaged(void **memory, size_t bytes, unsigned) {
     const cudaError_t status = cudaMalloc(memory, bytes);
     node().allocations[static_cast<char *>(*memory)].kind = Kind::managed;

@@ -24,10 +24,13 @@ using Clock = std::chrono::steady_clock;
 
 } // namespace
 
-// Exclusive use of a line, if it was free.
+// Exclusive use of a line, if it was free. Those who look all the time do not take the word's cache line from the one
+// who serves.
 class Line::Turn {
 public:
-    explicit Turn(Line &line) : line_(line), mine_(!line.serving_.exchange(true, std::memory_order_acquire)) {}
+    explicit Turn(Line &line)
+        : line_(line), mine_(!line.serving_.load(std::memory_order_relaxed) &&
+                             !line.serving_.exchange(true, std::memory_order_acquire)) {}
     ~Turn() {
         if (mine_)
             line_.serving_.store(false, std::memory_order_release);
@@ -52,9 +55,6 @@ Line::~Line() {
 }
 
 bool Line::serve() {
-    // Several threads may look all the time: not at words that the one who serves writes.
-    if (load(ring_.doorbell) == load(ring_.read_pointer) && !unfinished_.load(std::memory_order_relaxed))
-        return false;
     const Turn turn(*this);
     if (!turn || closing() || stopped_)
         return false;
@@ -93,7 +93,6 @@ bool Line::consume(uint64_t rung) {
     }
     // What came before a refused packet still happens; with a full stream, at the next turn.
     const gpu::Status held = copy_held();
-    unfinished_.store(held_.bytes != 0, std::memory_order_relaxed);
     if (held == gpu::Status::pending || check(held, "copy"))
         check(stream_->submit(), "submission");
     return read_ != start;

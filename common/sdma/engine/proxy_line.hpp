@@ -58,9 +58,9 @@ private:
     const std::string label_;
 
     std::atomic<bool> closing_{false};
-    std::atomic<bool> unfinished_{false}; // a copy is held, after all packets were read
-    std::atomic<bool> serving_{false};    // whoever set it may touch what follows
-    bool stopped_ = false;
+    std::atomic<bool> unfinished_{false};          // a copy is held, after all packets were read
+    alignas(64) std::atomic<bool> serving_{false}; // whoever set it may touch what follows
+    alignas(64) bool stopped_ = false;
     uint64_t read_;
     Command held_;                                  // copies that follow on each other, not yet given to the stream
     std::unordered_map<uint64_t, uint64_t> raised_; // words that ATOMICs raised here -> last value
