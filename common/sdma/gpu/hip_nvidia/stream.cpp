@@ -48,8 +48,7 @@ Status Cuda_stream::store(uint64_t address, uint64_t value, uint32_t width) {
     return Status::ok;
 }
 
-// The default flags put a barrier before a store: what copies wrote is visible first. One is enough for those that are
-// given together, which no copy is between.
+// The default flags put a barrier before each store: what copies wrote is visible first.
 void Cuda_stream::add_store(uint64_t address, uint64_t value, uint32_t width) {
     CUstreamBatchMemOpParams &next = stores_[gathered_++];
     next = {};
@@ -61,7 +60,7 @@ void Cuda_stream::add_store(uint64_t address, uint64_t value, uint32_t width) {
         next.writeValue.value = static_cast<cuuint32_t>(value);
     }
     next.writeValue.address = address;
-    next.writeValue.flags = gathered_ == 1 ? CU_STREAM_WRITE_VALUE_DEFAULT : CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER;
+    next.writeValue.flags = CU_STREAM_WRITE_VALUE_DEFAULT;
 }
 
 Status Cuda_stream::submit() { return gathered_ == 0 ? Status::ok : give_stores(); }
