@@ -165,34 +165,51 @@ struct Beside {
     std::vector<double> alone, gemm, call; // us per product alone and beside, us per call
 };
 
-Beside measure_beside(const Job &job, Way &way, Gemm &gemm, size_t block, int rounds) {
-    Beside result{way.name(), {}, {}, {}};
-    constexpr int products = 20;
+constexpr int products = 20;
+
+// Enough calls to last beyond the last product.
+int calls_beside(const Job &job, Way &way, Gemm &gemm, size_t block) {
     way.prepare(Collective::alltoall, block);
     check_result(job, way, Collective::alltoall, block);
-    way.path();
     const double call_us = time_calls(way, Collective::alltoall, block, 10);
+    way.path();
     gemm.start(products);
     const double product_us = largest_of_all(gemm.finish());
-    // Enough calls to last beyond the last product.
-    const int calls = static_cast<int>(1.3 * products * product_us / call_us) + 2;
-    for (int round = 0; round < rounds; round++) {
-        MPI_Barrier(MPI_COMM_WORLD);
-        gemm.start(products);
-        result.alone.push_back(largest_of_all(gemm.finish()));
-        MPI_Barrier(MPI_COMM_WORLD);
-        way.start(Collective::alltoall, block); // running when the product begins
-        gemm.start(products);
-        const auto start = Clock::now();
-        for (int i = 0; i < calls; i++)
-            way.start(Collective::alltoall, block);
-        way.finish();
-        result.call.push_back(
-            largest_of_all(std::chrono::duration<double, std::micro>(Clock::now() - start).count() / calls));
-        result.gemm.push_back(largest_of_all(gemm.finish()));
-    }
+    return static_cast<int>(1.3 * products * product_us / call_us) + 2;
+}
+
+void measure_pair(Way &way, Gemm &gemm, size_t block, int calls, Beside &result) {
+    way.prepare(Collective::alltoall, block);
+    MPI_Barrier(MPI_COMM_WORLD);
+    gemm.start(products);
+    result.alone.push_back(largest_of_all(gemm.finish()));
+    MPI_Barrier(MPI_COMM_WORLD);
+    way.start(Collective::alltoall, block); // running when the product begins
+    gemm.start(products);
+    const auto start = Clock::now();
+    for (int i = 0; i < calls; i++)
+        way.start(Collective::alltoall, block);
+    way.finish();
+    result.call.push_back(
+        largest_of_all(std::chrono::duration<double, std::micro>(Clock::now() - start).count() / calls));
+    result.gemm.push_back(largest_of_all(gemm.finish()));
     way.path();
-    return result;
+}
+
+// In turns: a GPU that has become warm is slower, alone as well.
+std::vector<Beside> measure_beside(const Job &job, const std::vector<std::unique_ptr<Way>> &ways, size_t block,
+                                   int rounds) {
+    Gemm gemm;
+    std::vector<Beside> all;
+    std::vector<int> calls;
+    for (const auto &way : ways) {
+        all.push_back({way->name(), {}, {}, {}});
+        calls.push_back(calls_beside(job, *way, gemm, block));
+    }
+    for (int round = 0; round < rounds; round++)
+        for (size_t i = 0; i < ways.size(); i++)
+            measure_pair(*ways[i], gemm, block, calls[i], all[i]);
+    return all;
 }
 
 // ---- JSON ----------------------------------------------------------------------------------------------
@@ -309,9 +326,7 @@ int main(int argc, char **argv) {
             }
         std::vector<Beside> beside;
         if (gemm_block && Gemm::built()) {
-            Gemm gemm;
-            for (const auto &way : ways)
-                beside.push_back(measure_beside(job, *way, gemm, gemm_block, std::max(rounds, 5)));
+            beside = measure_beside(job, ways, gemm_block, std::max(rounds, 5));
             for (const Beside &entry : beside) {
                 std::vector<double> slower;
                 for (size_t i = 0; i < entry.alone.size(); i++)

@@ -27,7 +27,7 @@ size_t Transfer::record_bytes(size_t ranks) { return (plan::record_bytes(ranks, 
 
 Transfer::~Transfer() {
     unclaim_rings();
-    if (handed_)
+    if (held_)
         resident_->release();
     if (!work_)
         give_back(); // nothing was built in it
@@ -99,6 +99,8 @@ bool Transfer::use_attachments() {
 
 void Transfer::add_peers() {
     const team::Shape &shape = call_.shape;
+    const gpu::Pci_address own =
+        call_.device >= 0 ? runtime_.devices()[static_cast<size_t>(call_.device)].pci : gpu::Pci_address{};
     // Not all start with rank 0: its links would be the bottleneck.
     for (uint32_t step = 1; step <= team_.size(); step++) {
         const uint32_t peer = (team_.rank() + step) % team_.size();
@@ -108,12 +110,12 @@ void Transfer::add_peers() {
                 raise_by_cpu(peer);
             else
                 add_peer(peer, source_ + block.offset,
-                         reinterpret_cast<uint64_t>(destination_) + shape.recv(peer).offset, block.bytes,
-                         runtime_.devices()[static_cast<size_t>(call_.device)].pci);
+                         reinterpret_cast<uint64_t>(destination_) + shape.recv(peer).offset, block.bytes, own);
         } else if (block.bytes == 0) {
             raise_by_cpu(peer); // nothing to wait for: no packet needed
         } else {
             const team::Call::Target &target = call_.targets[peer];
+            gpu_shared_ = gpu_shared_ || target.attachment->source.pci == own;
             add_peer(peer, source_ + block.offset,
                      reinterpret_cast<uint64_t>(target.attachment->mapped) + target.offset, block.bytes,
                      target.attachment->source.pci);
@@ -241,7 +243,8 @@ bool Transfer::hand_over() {
         return !issue_.needed || launch(issue_, gpu::Kernel::issue, 1);
     }
     handed_ = status == gpu::Status::ok;
-    if (handed_)
+    held_ = handed_ && !gpu_shared_;
+    if (held_)
         resident_->hold();
     if (!handed_ && status != gpu::Status::pending)
         hardware_fault(std::string("resident kernel cannot be started: ") + gpu::to_string(status));

@@ -97,6 +97,8 @@ private:
     bool host_issued_ = false;
     Resident *resident_ = nullptr; // issues in place of a kernel of our own
     bool handed_ = false;          // to it
+    bool gpu_shared_ = false;      // with a peer, whose work waits while our kernel stays (2.2 ms, 2 x H200)
+    bool held_ = false;            // it stays
     Started issue_, copy_;
     uint32_t uses_counted_ = 0; // attachments of ranks below this are in use
 
