@@ -15,6 +15,8 @@
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "common/sdma/base/base.hpp"
 #include "common/sdma/engine/proxy_decode.hpp"
@@ -321,6 +323,23 @@ TEST_F(Proxy_line, atomics_count_though_none_has_arrived) {
     EXPECT_TRUE(line->close(1000));
 }
 
+TEST_F(Proxy_line, atomics_on_a_word_that_is_another_one_by_now) {
+    open();
+    uint64_t word = 0;
+    for (int life = 0; life < 3; life++) {
+        word = 0; // freed, and the next one is at the same address
+        for (uint64_t value = 1; value <= 5; value++) {
+            put_add(&word, 1);
+            ring_doorbell();
+            EXPECT_TRUE(line->serve());
+            while (stream->step())
+                ;
+            ASSERT_EQ(word, value) << "life " << life;
+        }
+    }
+    EXPECT_TRUE(line->close(1000));
+}
+
 TEST_F(Proxy_line, signals_by_copies_where_streams_cannot_store) {
     runtime->stores = false;
     open();
@@ -549,6 +568,30 @@ TEST(Proxy, who_waits_serves_the_ring) {
         EXPECT_FALSE(queue->serve) << "a queue out of use has nobody to serve it";
     }
     EXPECT_EQ(proxy->producer(), engine::Producer::host);
+}
+
+// A child has no such thread: its exit does not wait for one.
+TEST(Proxy, a_forked_child_exits_at_once) {
+    auto runtime = std::make_shared<Late_runtime>();
+    auto proxy = engine::make_proxy_back_end(runtime);
+    std::unique_ptr<engine::Queue> queue;
+    ASSERT_EQ(proxy->create(0, 0, engine::Producer::host, queue), SDMA_REASON_none);
+    auto fastest = std::chrono::steady_clock::duration::max();
+    for (int i = 0; i < 3; i++) {
+        const auto start = std::chrono::steady_clock::now();
+        const pid_t child = fork();
+        if (child == 0)
+            std::exit(0);
+        int status = -1;
+        EXPECT_EQ(waitpid(child, &status, 0), child);
+        EXPECT_EQ(status, 0);
+        fastest = std::min(fastest, std::chrono::steady_clock::now() - start);
+    }
+    EXPECT_LT(fastest, std::chrono::milliseconds(900));
+    uint64_t word = 0;
+    publish_fence(*queue->ring, word, 1);
+    EXPECT_TRUE(within(5000, [&] { return queue->serve() || shared(queue->ring->read_pointer).load() == 16; }));
+    proxy->destroy(*queue);
 }
 
 TEST(Proxy, keeps_the_ring_of_a_runtime_that_hangs) {

@@ -198,6 +198,17 @@ TEST_F(User_queue, UnderFaultDoorbell) {
     EXPECT_EQ(engines->report(0)[0].reason, SDMA_REASON_not_ringable);
 }
 
+TEST_F(User_queue, SaysThatAWordIsNotKnown) {
+    static std::string said;
+    const char *const right = params().signal;
+    sdma_log_to([](int level, const char *text) { said += level == 0 ? text : ""; });
+    params().signal = "fenc";
+    engine::Engines wrong(runtime);
+    params().signal = right;
+    EXPECT_EQ(said, "parameter signal: \"fenc\" is not auto or atomic or fence");
+    sdma_log_to(nullptr);
+}
+
 // ---- the back end alone, on a thunk that the test bends ----------------------------------------------
 
 // The loaded thunk with some of its functions replaced, counting what is held.
@@ -319,6 +330,21 @@ TEST_F(User_back_end, FindsOutThatKernelsCannotRing) {
     EXPECT_EQ(back_end->available(0), SDMA_REASON_not_ringable);
     EXPECT_EQ(back_end->available(1), SDMA_REASON_none);
     EXPECT_EQ(create(), SDMA_REASON_not_ringable);
+    params().hardware_timeout = 10000;
+}
+
+// It may wait behind a long kernel of the application's, and will write then.
+TEST_F(User_back_end, KeepsAQueueWhoseKernelHasNotEnded) {
+    params().hardware_timeout = 0;
+    for (int tries = 0; tries < 20 && Bent_thunk::queues == 0; tries++) {
+        back_end.reset();
+        if (create() == SDMA_REASON_none)
+            back_end->destroy(*queue); // the kernel was faster
+    }
+    EXPECT_EQ(Bent_thunk::queues, 1);
+    EXPECT_FALSE(queue);
+    std::this_thread::sleep_for(std::chrono::milliseconds(200)); // it writes to memory that is there
+    EXPECT_EQ(Bent_thunk::queues, 1);
     params().hardware_timeout = 10000;
 }
 

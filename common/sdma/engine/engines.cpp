@@ -7,6 +7,7 @@
 #include <cinttypes>
 #include <cstdio>
 #include <cstring>
+#include <initializer_list>
 #include <map>
 #include <mutex>
 
@@ -40,6 +41,24 @@ bool selected(const char *back_end) {
             log(0, "parameter engine: \"%s\" is not auto, user, proxy or none; auto is used", wanted);
     }
     return !known;
+}
+
+// A word that is not known is taken for the default: say so.
+void check_word(const char *name, const char *word, std::initializer_list<const char *> known) {
+    std::string names;
+    for (const char *one : known) {
+        if (std::strcmp(word, one) == 0)
+            return;
+        names += names.empty() ? one : std::string(" or ") + one;
+    }
+    log(0, "parameter %s: \"%s\" is not %s", name, word, names.c_str());
+}
+
+void check_words() {
+    check_word("initiator", params().initiator, {"auto", "gpu", "host"});
+    check_word("launch", params().launch, {"call", "resident"});
+    check_word("signal", params().signal, {"auto", "atomic", "fence"});
+    check_word("put_initiator", params().put_initiator, {"host", "gpu"});
 }
 
 // What other processes hold now they may give back: such a refusal is not for good, but asking again
@@ -110,6 +129,7 @@ struct Engines::State {
 };
 
 Engines::Engines(std::shared_ptr<gpu::Runtime> runtime) : state_(std::make_unique<State>()) {
+    check_words();
     State &state = *state_;
     state.runtime = std::move(runtime);
     state.topology = Topology::read(params().sysfs);

@@ -53,7 +53,8 @@ template <typename Done> bool wait(milliseconds most, Done done) {
 
 } // namespace
 
-sdma_reason_t probe(gpu::Runtime &runtime, const Queue &queue) {
+sdma_reason_t probe(gpu::Runtime &runtime, const Queue &queue, bool &kernel_left) {
+    kernel_left = false;
     auto *record = static_cast<Record *>(runtime.allocate_shared(sizeof(Record)));
     if (!record)
         return SDMA_REASON_no_memory;
@@ -77,8 +78,9 @@ sdma_reason_t probe(gpu::Runtime &runtime, const Queue &queue) {
     const bool raised = ended && status == gpu::Status::ok && wait(std::min(patience, milliseconds(2000)), [&] {
                             return std::atomic_ref(record->word).load(std::memory_order_acquire) == 1;
                         });
+    kernel_left = !ended;
     if (!ended) {
-        log(0, "the issue kernel on gpu %d did not end within %d ms; its record is kept", queue.device,
+        log(0, "the issue kernel on gpu %d did not end within %d ms; its record and queue are kept", queue.device,
             params().hardware_timeout);
         return SDMA_REASON_not_ringable;
     }

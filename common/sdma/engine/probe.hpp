@@ -12,7 +12,8 @@ namespace sdma::engine {
 //   not_ringable   the kernel ended but no signal came
 //   no_kernel      no kernel of ours runs on this GPU
 //   no_memory
-// Bounded: hardware_timeout for the kernel, and at most two seconds more for the engine.
-sdma_reason_t probe(gpu::Runtime &runtime, const Queue &queue);
+// Bounded: hardware_timeout for the kernel, and at most two seconds more for the engine. `kernel_left`: the kernel has
+// not ended, and may still write to the ring, its pointers and its doorbell.
+sdma_reason_t probe(gpu::Runtime &runtime, const Queue &queue, bool &kernel_left);
 
 } // namespace sdma::engine

@@ -95,6 +95,8 @@ bool Line::consume(uint64_t rung) {
     const gpu::Status held = copy_held();
     if (held == gpu::Status::pending || check(held, "copy"))
         check(stream_->submit(), "submission");
+    if (!raised_.empty() && !raised_marked_)
+        raised_marked_ = stream_->mark(raised_mark_) == gpu::Status::ok;
     return read_ != start;
 }
 
@@ -169,8 +171,10 @@ gpu::Status Line::signal_by_copy(uint64_t address, uint64_t value, uint32_t widt
 }
 
 // A signal word has one writing rank and only grows. Its value is what memory holds or, if later,
-// what this queue has already put on its way.
+// what this queue has already put on its way. What has arrived is forgotten: the address may be another word's by now.
 gpu::Status Line::raise(uint64_t address, uint64_t amount) {
+    if (raised_marked_ && stream_->reached(raised_mark_) == gpu::Status::ok)
+        raised_.clear();
     uint64_t held = 0;
     gpu::Status status = runtime_->copy(&held, reinterpret_cast<const void *>(address), sizeof held);
     if (status != gpu::Status::ok)
@@ -178,8 +182,10 @@ gpu::Status Line::raise(uint64_t address, uint64_t amount) {
     uint64_t &last = raised_[address];
     const uint64_t value = std::max(last, held) + amount;
     status = signal(address, value, sizeof value);
-    if (status == gpu::Status::ok)
+    if (status == gpu::Status::ok) {
         last = value;
+        raised_marked_ = false;
+    }
     return status;
 }
 

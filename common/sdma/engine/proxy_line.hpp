@@ -58,12 +58,13 @@ private:
     const std::string label_;
 
     std::atomic<bool> closing_{false};
-    std::atomic<bool> unfinished_{false};          // a copy is held, after all packets were read
     alignas(64) std::atomic<bool> serving_{false}; // whoever set it may touch what follows
     alignas(64) bool stopped_ = false;
     uint64_t read_;
     Command held_;                                  // copies that follow on each other, not yet given to the stream
-    std::unordered_map<uint64_t, uint64_t> raised_; // words that ATOMICs raised here -> last value
+    std::unordered_map<uint64_t, uint64_t> raised_; // words that ATOMICs raised here -> last value, on its way
+    uint64_t raised_mark_ = 0;                      // all of it is there
+    bool raised_marked_ = false;
 
     // Values on their way to signal words where the runtime cannot store by itself.
     static constexpr uint64_t staged_values = 512;

@@ -55,6 +55,7 @@ void pause() {
 struct Worker::Shared {
     uint32_t device = 0;
     gpu::Pci_address pci;
+    const pid_t process = getpid(); // a child of fork() has no such thread
     std::atomic<uint32_t> calls{0}; // the futex: grows with each wake()
     std::atomic<bool> asleep{false};
     std::atomic<bool> stop{false};
@@ -78,6 +79,8 @@ struct Worker::Shared {
     }
 
     bool end() {
+        if (getpid() != process)
+            return true;
         stop.store(true);
         calls.fetch_add(1);
         futex_wake(calls);

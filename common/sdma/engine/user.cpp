@@ -124,13 +124,18 @@ sdma_reason_t User::create(int device, uint32_t engine, Producer producer, std::
     owned_[made->ring] = owned;
 
     if (producer == Producer::device) {
-        if (const sdma_reason_t reason = probe(*runtime_, *made)) {
+        bool kernel_left;
+        if (const sdma_reason_t reason = probe(*runtime_, *made, kernel_left)) {
             log(0, "gpu %s: user-mode SDMA queues are not used: %s; %s",
                 gpu::to_string(runtime_->devices()[device].pci).c_str(), sdma_reason_text(reason),
                 made->describe().c_str());
             made->faulty = true; // the kernel's packets are in it
             unusable_[device] = reason;
-            destroy_locked(*made);
+            // The thunk would free pointers that a kernel behind a long one of the application's has yet to write.
+            if (kernel_left)
+                owned_.erase(made->ring);
+            else
+                destroy_locked(*made);
             return reason;
         }
         made->gpu_ringable = true;
