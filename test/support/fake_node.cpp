@@ -182,7 +182,7 @@ void Runtime::free(void *base, bool keep_address) {
         own_.erase(own);
         hook = hook_;
     }
-    if (hook)
+    if (hook && !faults.frees_unheard)
         hook(base, generation);
 }
 

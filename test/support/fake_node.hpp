@@ -24,6 +24,7 @@
 namespace fake {
 
 struct Faults {
+    bool frees_unheard = false;                   // the hook of on_free() is not called
     std::atomic<bool> stall_engines{false};       // queues are not read any more
     std::atomic<bool> stall_before_signal{false}; // copies are done, signals are not raised
     std::atomic<bool> hold_launches{false};       // kernels do not start
@@ -111,6 +112,10 @@ public:
     sdma::engine::Queue *make_queue(int device, uint32_t engine, sdma::engine::Producer producer);
     void stop_queue(sdma::engine::Queue &queue); // the engine does not touch it any more
     int pins() const { return pins_; }
+    size_t queues() { // that were ever made
+        std::lock_guard lock(hardware_mutex_);
+        return rings_.size();
+    }
 
 private:
     struct Own {

@@ -53,6 +53,17 @@ TEST_P(Moves, alltoall_of_odd_sizes_at_odd_places) {
     EXPECT_EQ(0, world.node.attached);
 }
 
+// Memory of a peer is on the peer's GPU, though it is mapped here.
+TEST(Queues, are_those_to_the_gpu_where_the_memory_is) {
+    const With_loadstore_max none(size_t{0});
+    World world(3);
+    world.run([](Rank &rank) {
+        char *send = rank.gpu->allocate(0, 300), *recv = rank.gpu->allocate(0, 300);
+        EXPECT_EQ(SDMA_OK, checked_alltoall(rank, send, recv, 100, 0));
+        EXPECT_EQ(rank.gpu->queues(), 3u); // fake engines: one for each of three peers
+    });
+}
+
 TEST_P(Moves, allgather_in_place_or_not) {
     World world(size());
     world.run([](Rank &rank) {

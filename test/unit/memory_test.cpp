@@ -86,6 +86,22 @@ TEST(Attachments, the_same_address_with_other_memory_behind_it) {
     }
 }
 
+// As above, and nothing has said that the memory was freed: only what describes it tells.
+TEST(Attachments, the_same_address_though_no_free_was_heard_of) {
+    World world(3);
+    world.run([](Rank &rank) {
+        rank.gpu->faults.frees_unheard = true;
+        char *send = rank.gpu->allocate(0, 3000), *recv = rank.gpu->allocate(0, 3000);
+        for (uint64_t round = 0; round < 30; round++) {
+            EXPECT_EQ(SDMA_OK, checked_alltoall(rank, send, recv, 1000, round));
+            if (static_cast<int>(round % 4) <= rank.rank) {
+                rank.gpu->free(recv, true);
+                ASSERT_EQ(recv, rank.gpu->allocate(0, 3000, recv));
+            }
+        }
+    });
+}
+
 TEST(Attachments, memory_does_not_grow_over_many_buffers) {
     World world(2);
     world.run([](Rank &rank) {
