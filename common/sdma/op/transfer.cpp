@@ -218,11 +218,9 @@ bool Transfer::issue() {
     if (!work_)
         return true;
     if (by_host_ && !queues_.empty() && !host_issued_) {
-        if (!rings_have_room())
-            return false;
         auto lock = context_.use_queues();
-        if (context_.faulted())
-            return false; // the next test sees it
+        if (context_.faulted() || !rings_have_room())
+            return false; // the next test sees a fault
         initiate_on_host(work_);
         host_issued_ = true;
     }
@@ -298,7 +296,7 @@ void Transfer::unclaim_rings() {
     claims_.clear();
 }
 
-// The CPU initiator would wait for room. More than half a ring can only be written piece by piece.
+// The CPU initiator would wait for room. More than half a ring can only be written piece by piece. With the queues in use.
 bool Transfer::rings_have_room() const {
     for (uint32_t q = 0; q < queues_.size(); q++) {
         const struct sdma_ring *ring = queues_[q]->ring;
