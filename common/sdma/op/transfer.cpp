@@ -296,7 +296,8 @@ void Transfer::unclaim_rings() {
     claims_.clear();
 }
 
-// The CPU initiator would wait for room. More than half a ring can only be written piece by piece. With the queues in use.
+// The CPU initiator would wait for room. More than half a ring can only be written piece by piece. With the queues in
+// use.
 bool Transfer::rings_have_room() const {
     for (uint32_t q = 0; q < queues_.size(); q++) {
         const struct sdma_ring *ring = queues_[q]->ring;
