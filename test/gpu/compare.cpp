@@ -19,17 +19,6 @@
 
 #include <mpi.h>
 
-void give_up(const std::string &what) {
-    std::fprintf(stderr, "compare: %s\n", what.c_str());
-    MPI_Abort(MPI_COMM_WORLD, 1);
-    std::abort();
-}
-
-void must(cudaError_t status, const char *what) {
-    if (status != cudaSuccess)
-        give_up(std::string(what) + ": " + cudaGetErrorString(status));
-}
-
 namespace {
 
 using Clock = std::chrono::steady_clock;

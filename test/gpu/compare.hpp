@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include <cuda_runtime_api.h>
+#include "give_up.hpp"
 
 struct Job {
     int rank = 0, size = 1;
@@ -17,10 +17,6 @@ struct Job {
 };
 
 enum class Collective { alltoall, allgather };
-
-// Aborts the whole job with one line: a number measured on half a machine is no number.
-[[noreturn]] void give_up(const std::string &what);
-void must(cudaError_t status, const char *what);
 
 // One way. Buffers have `size` blocks of up to the largest block on the receive side, and on the
 // send side one (allgather) or `size` (alltoall).

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "common/sdma/sdma.h"
-#include "compare.hpp"
+#include "give_up.hpp"
 
 inline const sdma_param_t &parameter(const std::string &name) {
     size_t count = 0;

@@ -21,7 +21,7 @@ ring_stress: $(TOP)/test/gpu/ring_stress.cu $(TOP)/common/sdma/engine/proxy_deco
 limits: $(TOP)/test/gpu/limits.cu
 	nvcc -arch=sm_$(ARCH) -O2 -std=c++20 $^ -o $@
 
-%.o: $(TOP)/test/gpu/%.cpp $(TOP)/test/gpu/compare.hpp $(TOP)/test/gpu/parameters.hpp
+%.o: $(TOP)/test/gpu/%.cpp $(TOP)/test/gpu/compare.hpp $(TOP)/test/gpu/parameters.hpp $(TOP)/test/gpu/give_up.hpp
 	mpicxx $(CXXFLAGS) $(CPPFLAGS) -c $< -o $@
 
 compare: $(COMPARE)
