@@ -43,11 +43,6 @@ static int disable(mca_coll_base_module_t *base, struct ompi_communicator_t *com
     return OMPI_SUCCESS;
 }
 
-/* Whether operations can be served at all. Where they cannot we still take part, to stage device buffers. */
-static bool may_have_team(struct ompi_communicator_t *comm) {
-    return ompi_comm_size(comm) > 1 && !ompi_group_have_remote_peers(comm->c_local_group);
-}
-
 /* Runs inside progress, too (MPI_Comm_idup), and for the world inside init: nothing may block or communicate. */
 mca_coll_base_module_t *coll_sdma_comm_query(struct ompi_communicator_t *comm, int *priority) {
     if (OMPI_COMM_IS_INTER(comm)) {
@@ -58,7 +53,6 @@ mca_coll_base_module_t *coll_sdma_comm_query(struct ompi_communicator_t *comm, i
         return NULL;
     }
     *priority = sdma_glue.priority;
-    module->state = may_have_team(comm) ? COLL_SDMA_NEW : COLL_SDMA_OFF;
     module->super.coll_module_enable = enable;
     module->super.coll_module_disable = disable;
     module->super.coll_alltoall = coll_sdma_alltoall;

@@ -52,26 +52,42 @@ void coll_sdma_stop_progress(void) {
     }
 }
 
+/* Why operations cannot be served at all, or none. Also then we take part, to stage device buffers. */
+static sdma_reason_t no_team(struct ompi_communicator_t *comm) {
+    if (ompi_comm_size(comm) < 2) {
+        return SDMA_REASON_single_rank;
+    }
+    return ompi_group_have_remote_peers(comm->c_local_group) ? SDMA_REASON_remote_peers : SDMA_REASON_none;
+}
+
+static void switch_off(coll_sdma_module_t *module, sdma_reason_t reason) {
+    module->state = COLL_SDMA_OFF;
+    if (0 == ompi_comm_rank(module->comm)) {
+        glue_say(1, "%s: not served: %s", module->comm->c_name, sdma_reason_text(reason));
+    }
+}
+
 static void decide(coll_sdma_module_t *module, sdma_status_t status) {
-    bool first = 0 == ompi_comm_rank(module->comm);
     if (SDMA_OK == status) {
         module->state = COLL_SDMA_LIVE;
         start_progress();
-        if (first) {
+        if (0 == ompi_comm_rank(module->comm)) {
             glue_say(1, "%s: team of %d ranks is live", module->comm->c_name, ompi_comm_size(module->comm));
         }
         return;
     }
-    module->state = COLL_SDMA_OFF;
-    if (first) {
-        glue_say(1, "%s: not served: %s", module->comm->c_name, sdma_reason_text(sdma_team_reason(module->team)));
-    }
+    switch_off(module, sdma_team_reason(module->team));
     sdma_team_free(module->team);
     module->team = NULL;
 }
 
 int coll_sdma_team_up(coll_sdma_module_t *module) {
     if (COLL_SDMA_NEW != module->state) {
+        return OMPI_SUCCESS;
+    }
+    const sdma_reason_t reason = no_team(module->comm);
+    if (SDMA_REASON_none != reason) {
+        switch_off(module, reason);
         return OMPI_SUCCESS;
     }
     glue_publish();

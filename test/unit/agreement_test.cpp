@@ -4,6 +4,8 @@
 // any byte moves, however far the ranks are apart.
 #include <fcntl.h>
 
+#include <map>
+
 #include "test/support/ranks.hpp"
 
 using namespace ranks;
@@ -274,6 +276,40 @@ TEST(Teams, thousand_of_them_leave_nothing) {
         }
         EXPECT_EQ(0, rank.gpu->pins());
     });
+}
+
+// ---- what is said ----------------------------------------------------------------------------
+
+std::mutex said_mutex;
+std::map<std::string, int> said; // lines of level 1 about declined calls, and how often each came
+
+TEST(Declined, said_once_per_team_and_reason) {
+    said.clear();
+    sdma_log_to([](int level, const char *line) {
+        std::lock_guard lock(said_mutex);
+        if (level == 1 && strstr(line, " declined: "))
+            said[line]++;
+    });
+    World world(2);
+    world.run([](Rank &rank) {
+        char host[2 * 16];
+        char *send = rank.gpu->allocate(0, 2 * 16), *recv = rank.gpu->allocate(0, 2 * 16);
+        for (int again = 0; again < 3; again++) {
+            EXPECT_EQ(SDMA_DECLINED, rank.run(alltoall(host, rank.rank == 0 ? host : recv, 16)));
+            EXPECT_EQ(SDMA_DECLINED, rank.run(allgather(send, recv, 0)));
+            rank.world.barrier.wait();
+        }
+        EXPECT_EQ(SDMA_OK, checked_alltoall(rank, send, recv, 16, 0));
+        rank.world.barrier.wait();
+    });
+    sdma_log_to(nullptr);
+    std::map<std::string, int> expected;
+    for (const char *rank : {"rank 0 of 2: ", "rank 1 of 2: "}) {
+        const std::string end = "; later ones are counted only";
+        expected[std::string(rank) + "alltoall declined: host_buffer (a buffer is host memory)" + end] = 1;
+        expected[std::string(rank) + "allgather declined: empty (no bytes to move)" + end] = 1;
+    }
+    EXPECT_EQ(expected, said);
 }
 
 } // namespace

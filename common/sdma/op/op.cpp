@@ -67,6 +67,10 @@ void Op::settle(sdma_status_t status, sdma_reason_t reason) {
         report_setup(team_.rank());
     } else if (status == SDMA_DECLINED) {
         count_declined(reason);
+        if (team_.first_declined(reason))
+            log(1, "rank %u of %u: %s declined: %s (%s); later ones are counted only", team_.rank(), team_.size(),
+                call_.shape.kind == SDMA_ALLGATHER ? "allgather" : "alltoall", sdma_reason_name(reason),
+                sdma_reason_text(reason));
     }
 }
 

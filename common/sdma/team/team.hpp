@@ -118,6 +118,12 @@ public:
     // Later calls are refused with `reason`; the first one stays.
     void break_off(sdma_reason_t reason);
     sdma_reason_t broken() const { return broken_; }
+    // Whether no call was declined for this reason before.
+    bool first_declined(sdma_reason_t reason) {
+        const uint64_t seen = declined_for_;
+        declined_for_ |= uint64_t{1} << reason;
+        return declined_for_ != seen;
+    }
     // Why data of `peer` will never come: peer_gone, peer_fault or none. Makes a system call.
     sdma_reason_t lost(uint32_t peer) const;
 
@@ -182,6 +188,8 @@ private:
     sdma_reason_t refused_;
     sdma_reason_t reason_ = SDMA_REASON_none;
     sdma_reason_t broken_ = SDMA_REASON_none;
+    uint64_t declined_for_ = 0; // a bit per reason
+    static_assert(SDMA_REASON_COUNT <= 64);
     bool in_exchange_ = false;
     Announcement mine_{};
     std::unique_ptr<Announcement[]> all_;
