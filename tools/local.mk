@@ -17,8 +17,13 @@ if SIMNODE
 dist_man_MANS += docs/sdma_simnode.1
 endif
 
-dist_doc_DATA = README.md CHANGELOG.md docs/architecture.md docs/field-bugs.md docs/hardware.md docs/troubleshooting.md \
-    docs/performance.md docs/tuning.md docs/user-guide.md
+# In the folders of a checkout, so that the links among them work.
+dist_doc_DATA = README.md CHANGELOG.md CONTRIBUTING.md LICENSE
+docsdir = $(docdir)/docs
+dist_docs_DATA = docs/architecture.md docs/field-bugs.md docs/hardware.md docs/troubleshooting.md docs/performance.md \
+    docs/tuning.md docs/user-guide.md
+imagesdir = $(docsdir)/images
+dist_images_DATA = docs/images/h200-bus-bandwidth.png
 
 # What a checkout needs to build and test itself; a release can do so too.
 EXTRA_DIST += quickstart.sh runtests.sh scripts test/run test/support/leaks.supp
@@ -36,4 +41,3 @@ test_tools_tools_test_SOURCES = test/tools/tools_test.cpp tools/options.cpp tool
     tools/pattern.hpp tools/device_memory.cpp tools/device_memory.hpp
 test_tools_tools_test_LDADD = $(GTEST_LIBS) -ldl
 endif
-EXTRA_DIST += docs/images/h200-bus-bandwidth.png

@@ -36,6 +36,20 @@ install_links_no_runtime() {
     done
 }
 
+# The documents are where their links expect them.
+install_documents_are_linked() {
+    python3 -B - "$prefix/share/doc/mpi-sdma" "$top/test/run" <<'END'
+import sys
+from pathlib import Path
+sys.path.append(sys.argv[2])
+from documents import check_links
+top = Path(sys.argv[1])
+problems = [*check_links(top)]
+print(*problems, sep="\n")
+sys.exit(1 if problems or not (top / "README.md").exists() else 0)
+END
+}
+
 # What a checkout has is in the release, but for what only a checkout needs.
 dist_is_complete() {
     local missing
@@ -55,6 +69,7 @@ distcheck() {
 register install/works-from-empty-environment 60 install_works_from_empty_environment
 register install/exports-little 20 install_exports_little
 register install/links-no-runtime 20 install_links_no_runtime
+register install/documents-are-linked 20 install_documents_are_linked
 register install/dist-is-complete 120 dist_is_complete
 if [ -n "$soak" ]; then
     register install/distcheck 1800 distcheck
