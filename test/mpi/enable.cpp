@@ -34,7 +34,7 @@ int main(int argc, char **argv) {
     Text_control initiator("coll_sdma_initiator");
     Control<size_t> alltoall_max("coll_sdma_loadstore_max_alltoall"),
         allgather_max("coll_sdma_loadstore_max_allgather");
-    job.check(initiator.read() == "gpu", "coll_sdma_initiator is \"%s\"", initiator.read().c_str());
+    job.check(initiator.read() == "auto", "coll_sdma_initiator is \"%s\"", initiator.read().c_str());
     job.check(alltoall_max.write(0) && allgather_max.write(0), "the load/store thresholds cannot be written");
     for (const char *who : {"host", "gpu", "host", "gpu"}) {
         job.check(initiator.write(who) && initiator.read() == who, "coll_sdma_initiator cannot be written");
