@@ -62,6 +62,7 @@ SDMA_SAME_CALL(hsaKmtFreeMemory);
 SDMA_SAME_CALL(hsaKmtMapMemoryToGPU);
 SDMA_SAME_CALL(hsaKmtUnmapMemoryToGPU);
 SDMA_SAME_CALL(hsaKmtCreateQueue);
+SDMA_SAME_CALL(hsaKmtUpdateQueue);
 SDMA_SAME_CALL(hsaKmtDestroyQueue);
 
 TEST(Thunk, NoneIsLoadedHere) { EXPECT_FALSE(find()); }

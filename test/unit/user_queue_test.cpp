@@ -218,7 +218,7 @@ struct Bent_thunk {
     static inline thunk::Status create_status = thunk::success, create_ext_status = thunk::success,
                                 destroy_status = thunk::success;
     static inline int fail_allocation = -1; // this one from now on
-    static inline int memory = 0, queues = 0, by_type = 0;
+    static inline int memory = 0, queues = 0, by_type = 0, stopped = 0;
 
     static thunk::Status allocate(uint32_t node, uint64_t bytes, uint32_t flags, void **address) {
         if (fail_allocation-- == 0)
@@ -253,6 +253,11 @@ struct Bent_thunk {
                                                                   event, resource),
                                         resource);
     }
+    static thunk::Status update(uint64_t id, uint32_t percentage, int64_t priority, void *ring, uint64_t bytes,
+                                void *event) {
+        stopped += percentage == 0;
+        return real.hsaKmtUpdateQueue(id, percentage, priority, ring, bytes, event);
+    }
     static thunk::Status destroy(uint64_t id) {
         const auto status = real.hsaKmtDestroyQueue(id);
         queues -= status == thunk::success;
@@ -272,10 +277,11 @@ protected:
         functions.hsaKmtFreeMemory = Bent_thunk::free;
         functions.hsaKmtCreateQueue = Bent_thunk::create;
         functions.hsaKmtCreateQueueExt = Bent_thunk::create_ext;
+        functions.hsaKmtUpdateQueue = Bent_thunk::update;
         functions.hsaKmtDestroyQueue = Bent_thunk::destroy;
         Bent_thunk::create_status = Bent_thunk::create_ext_status = Bent_thunk::destroy_status = thunk::success;
         Bent_thunk::fail_allocation = -1;
-        Bent_thunk::memory = Bent_thunk::queues = Bent_thunk::by_type = 0;
+        Bent_thunk::memory = Bent_thunk::queues = Bent_thunk::by_type = Bent_thunk::stopped = 0;
         Bent_thunk::unreachable_doorbell = nullptr;
         topology = engine::Topology::read(params().sysfs);
     }
@@ -346,6 +352,17 @@ TEST_F(User_back_end, KeepsAQueueWhoseKernelHasNotEnded) {
     std::this_thread::sleep_for(std::chrono::milliseconds(200)); // it writes to memory that is there
     EXPECT_EQ(Bent_thunk::queues, 1);
     params().hardware_timeout = 10000;
+}
+
+TEST_F(User_back_end, TakesAFaultyQueueOffTheHardwareOnly) {
+    ASSERT_EQ(create(), SDMA_REASON_none);
+    const int held = Bent_thunk::memory;
+    queue->faulty = true;
+    back_end->destroy(*queue);
+    EXPECT_EQ(queue->ring, nullptr);
+    EXPECT_EQ(Bent_thunk::stopped, 1);
+    EXPECT_EQ(Bent_thunk::queues, 1) << "a kernel may yet write its pointers";
+    EXPECT_EQ(Bent_thunk::memory, held);
 }
 
 TEST_F(User_back_end, TakesAnyEngineWhereNoneCanBeNamed) {

@@ -25,6 +25,7 @@ std::optional<Functions> find() {
         resolve(found.hsaKmtMapMemoryToGPU, "hsaKmtMapMemoryToGPU");
         resolve(found.hsaKmtUnmapMemoryToGPU, "hsaKmtUnmapMemoryToGPU");
         resolve(found.hsaKmtCreateQueue, "hsaKmtCreateQueue");
+        resolve(found.hsaKmtUpdateQueue, "hsaKmtUpdateQueue");
         resolve(found.hsaKmtDestroyQueue, "hsaKmtDestroyQueue");
         resolve(found.hsaKmtCreateQueueExt, "hsaKmtCreateQueueExt", false);
         if (complete)

@@ -57,6 +57,8 @@ struct Functions {
     Status (*hsaKmtUnmapMemoryToGPU)(void *address);
     Status (*hsaKmtCreateQueue)(uint32_t node, Queue_type type, uint32_t percentage, int64_t priority, void *ring,
                                 uint64_t bytes, void *event, Queue_resource *resource);
+    Status (*hsaKmtUpdateQueue)(uint64_t id, uint32_t percentage, int64_t priority, void *ring, uint64_t bytes,
+                                void *event);
     Status (*hsaKmtDestroyQueue)(uint64_t id);
     // nullptr in older releases
     Status (*hsaKmtCreateQueueExt)(uint32_t node, Queue_type type, uint32_t percentage, int64_t priority,

@@ -129,13 +129,9 @@ sdma_reason_t User::create(int device, uint32_t engine, Producer producer, std::
             log(0, "gpu %s: user-mode SDMA queues are not used: %s; %s",
                 gpu::to_string(runtime_->devices()[device].pci).c_str(), sdma_reason_text(reason),
                 made->describe().c_str());
-            made->faulty = true; // the kernel's packets are in it
+            made->faulty = kernel_left;
             unusable_[device] = reason;
-            // The thunk would free pointers that a kernel behind a long one of the application's has yet to write.
-            if (kernel_left)
-                owned_.erase(made->ring);
-            else
-                destroy_locked(*made);
+            destroy_locked(*made);
             return reason;
         }
         made->gpu_ringable = true;
@@ -156,16 +152,20 @@ void User::destroy_locked(Queue &queue) {
         return;
     const Owned owned = found->second;
     owned_.erase(found);
-    // The thunk frees the pointers with the queue: look first.
+    // The thunk frees the pointers with the queue: look first. Those of a faulty one a kernel may have yet to write,
+    // behind a long one of the application's: it is only taken off the hardware.
     const uint64_t read = std::atomic_ref(*reinterpret_cast<uint64_t *>(queue.ring->read_pointer)).load();
     const bool idle = !queue.faulty && queue.visible_cursors->reserve == queue.visible_cursors->commit &&
                       queue.visible_cursors->commit == read;
     const std::string what = queue.describe();
-    const thunk::Status status = thunk_->hsaKmtDestroyQueue(owned.id);
+    const thunk::Status status =
+        queue.faulty ? thunk_->hsaKmtUpdateQueue(owned.id, 0, normal_priority,
+                                                 reinterpret_cast<void *>(queue.ring->base), queue.bytes, nullptr)
+                     : thunk_->hsaKmtDestroyQueue(owned.id);
     queue.ring = nullptr;
     queue.visible_cursors = nullptr;
     if (status != thunk::success)
-        log(0, "%s was not destroyed (thunk status %u); its memory is kept", what.c_str(), status);
+        log(0, "%s was not stopped (thunk status %u); its memory is kept", what.c_str(), status);
     else if (idle)
         free_memory(owned.memory);
 }
