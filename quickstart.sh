@@ -9,12 +9,13 @@ self=quickstart
 # shellcheck source=scripts/build.sh
 . "$top/scripts/build.sh"
 
-# bench LOG RANKS ARGUMENTS...: sdma_bench as a user starts it, on the simulated node.
+# bench LOG RANKS ARGUMENTS...: sdma_bench as a user starts it, on the simulated node. Its line can be copied.
 bench() {
     local log=$logs/$1 ranks=$2
     shift 2
-    echo "$ mpirun --mca coll sdma -np $ranks sdma_bench $*"
-    timeout 300 sdma_simnode --gpus 8 -- mpirun --mca coll sdma -np "$ranks" sdma_bench "$@" >"$log" 2>&1 </dev/null
+    local command=(sdma_simnode --gpus 8 -- mpirun --mca coll sdma -np "$ranks" sdma_bench "$@")
+    echo "$ ${command[*]}"
+    timeout 300 "${command[@]}" >"$log" 2>&1 </dev/null
     local status=$?
     cat "$log"
     [ $status = 0 ] || fail "sdma_bench $* ended with status $status (log: ${log#"$PWD"/})"
@@ -22,6 +23,7 @@ bench() {
 
 prepare_build
 enter_install
+echo "$ . ${env_script#"$PWD"/}"
 
 validated=0
 for operation in alltoall allgather; do

@@ -5,7 +5,9 @@
 #   runtests.sh [--only NAME]... [--soak] [--debian13] [--list]
 # NAME may end in * ("mpi/*"). --soak adds the long tests, --debian13 all tests again in a root of Debian 13. A test is
 # registered by a file in test/run/; it is a function that returns 0 (ok), 77 (skipped; the last line it prints is the
-# reason) or anything else (failed).
+# reason) or anything else (failed). --list prints the names; which there are only a configured tree knows, so without
+# one it prepares everything first.
+
 set -u
 top=$(cd "$(dirname "$0")" && pwd)
 self=runtests
@@ -45,6 +47,9 @@ wanted() {
     done
     return 1
 }
+
+# The head of this file.
+print_help() { sed -n '4,/^$/ { s/^# \{0,1\}//; p }' "$top/runtests.sh" | sed '$d'; }
 
 # The body of one test, in a process of its own so that a time limit ends all of it.
 run_one() {
@@ -101,7 +106,11 @@ while [ $# -gt 0 ]; do
     --soak) soak=1 ;;
     --debian13) use_debian13=1 ;;
     --list) list=1 ;;
-    *) fail "$1: unknown argument (--only NAME, --soak, --debian13, --list)" ;;
+    -h | --help)
+        print_help
+        exit
+        ;;
+    *) fail "$1: unknown argument; --help lists them" ;;
     esac
     shift
 done
@@ -112,7 +121,7 @@ if [ -n "$one" ]; then
 fi
 
 if [ -n "$list" ]; then
-    prepare_build >&2
+    [ -f "$build/Makefile" ] || prepare_build >&2
     register_all
     printf '%s\n' "${names[@]}"
     exit

@@ -61,7 +61,6 @@ enter_install() {
     [ -n "$env_script" ] || fail "make install left no sdma-env.sh under $prefix"
     # shellcheck disable=SC1090
     . "$env_script"
-    export PATH=$prefix/bin:$PATH
     # A checker runs as root in a container, with fewer cores than ranks.
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
     export OMPI_MCA_rmaps_base_oversubscribe=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe

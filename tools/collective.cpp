@@ -96,7 +96,7 @@ Benchmark::Benchmark(Collective collective, const Options &options, Device_memor
     MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
     size_ = ranks();
     if (!send_.data() || !recv_.data())
-        die(memory.error());
+        die(memory.error() + "; a smaller -m needs less");
 }
 
 int Benchmark::run() {

@@ -74,7 +74,8 @@ public:
     bool select(int device) override { return ok(set_device_(device), "SetDevice"); }
     void *allocate(size_t bytes) override {
         void *buffer = nullptr;
-        return ok(malloc_(&buffer, bytes), "Malloc") ? buffer : nullptr;
+        const int status = malloc_(&buffer, bytes);
+        return ok(status, ("Malloc of " + std::to_string(bytes) + " bytes").c_str()) ? buffer : nullptr;
     }
     void deallocate(void *buffer) override { ok(free_(buffer), "Free"); }
     // A copy from pageable memory may return early; the synchronisation makes it visible to peers.

@@ -64,8 +64,11 @@ std::vector<Counter_value> Counters::read() const {
 }
 
 void print(const Counters &counters) {
+    const std::vector<Counter_value> values = counters.read();
+    if (values.empty())
+        return;
     std::printf("# coll/sdma counters of rank 0:");
-    for (const Counter_value &counter : counters.read())
+    for (const Counter_value &counter : values)
         if (counter.value > 0)
             std::printf(" %s=%" PRIu64, counter.name.c_str(), counter.value);
     std::printf("\n");

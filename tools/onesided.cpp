@@ -32,6 +32,9 @@ constexpr unsigned char guard_byte = 0xa5;
 // A bandwidth moves this many times fewer messages than a latency, each a window of them.
 constexpr int fewer = 10;
 
+// What helps who has no memory for all operations between two synchronisations.
+constexpr const char *needs_less = "; a smaller -m or -W needs less";
+
 // The window's memory and its handle, on this rank.
 class Window {
 public:
@@ -39,7 +42,7 @@ public:
     Window(Window_kind kind, Device_memory &memory, Memory name, size_t bytes) : kind_(kind), memory_(memory) {
         const auto size = static_cast<MPI_Aint>(bytes);
         if (kind != Window_kind::allocate && !(base_ = memory.allocate(bytes)))
-            die(memory.error());
+            die(memory.error() + needs_less);
         switch (kind) {
         case Window_kind::create:
             MPI_Win_create(base_, size, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &handle);
@@ -166,7 +169,7 @@ Benchmark::Benchmark(Operation operation, const Options &options, Device_memory 
       staging_(options.check ? batch(options.largest) + guard_bytes : 0) {
     MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
     if (!buffer_.data())
-        die(buffer_memory_.error());
+        die(buffer_memory_.error() + needs_less);
     MPI_Group world;
     const int peer = 1 - rank_;
     MPI_Comm_group(MPI_COMM_WORLD, &world);

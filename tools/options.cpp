@@ -54,12 +54,15 @@ bool parse_range(std::string_view text, Options &options) {
            options.smallest >= 1 && options.smallest <= options.largest;
 }
 
-bool parse_count(std::string_view text, int least, int &value) {
+// Empty, or what is wrong with a number of `what`.
+std::string parse_count(const std::string &text, const char *what, int least, int &value) {
     size_t parsed = 0;
-    if (!parse_integer(text, INT_MAX, parsed) || static_cast<int>(parsed) < least)
-        return false;
+    if (!parse_integer(text, INT_MAX, parsed))
+        return std::string("not a number of ") + what;
+    if (static_cast<int>(parsed) < least)
+        return "must be at least " + std::to_string(least);
     value = static_cast<int>(parsed);
-    return true;
+    return {};
 }
 
 // One of the names of an enumeration that ends with `last`.
@@ -76,18 +79,19 @@ std::string parse_valued(const std::string &option, const std::string &value, Op
     if (option == "-d" && !parse_memory(value, options.memory))
         return "-d " + value + ": not one of rocm, cuda, host";
     if (option == "-m" && !parse_range(value, options))
-        return "-m " + value + ": not MIN:MAX bytes per peer with 1 <= MIN <= MAX <= 2147483647";
-    if (option == "-i" && !parse_count(value, 1, options.iterations))
-        return "-i " + value + ": not a number of iterations";
-    if (option == "-x" && !parse_count(value, 0, options.warmup))
-        return "-x " + value + ": not a number of warm-up iterations";
+        return "-m " + value + ": not MIN:MAX in bytes with 1 <= MIN <= MAX <= 2147483647";
     if (option == "-w" && !parse_name(value, Window_kind::dynamic, options.window))
         return "-w " + value + ": not one of create, allocate, dynamic";
     if (option == "-s" && !parse_name(value, Sync::flush_local, options.sync))
         return "-s " + value + ": not one of flush, fence, pscw, lock, lock_all, flush_local";
-    if (option == "-W" && !parse_count(value, 1, options.messages))
-        return "-W " + value + ": not a number of operations";
-    return {};
+    std::string error;
+    if (option == "-i")
+        error = parse_count(value, "iterations", 1, options.iterations);
+    else if (option == "-x")
+        error = parse_count(value, "warm-up iterations", 0, options.warmup);
+    else if (option == "-W")
+        error = parse_count(value, "operations", 1, options.messages);
+    return error.empty() ? error : option + " " + value + ": " + error;
 }
 
 bool takes_value(const std::string &option) {
@@ -132,7 +136,7 @@ std::string parse(int argc, const char *const *argv, Options &options) {
         else if ((argument == "D" || argument == "H") && options.places.size() < 2)
             options.places += argument;
         else
-            return argument + ": only one operation can be run at a time";
+            return argument + ": unknown argument (one operation is run at a time)";
     }
     if (options.verb.empty() && !options.help)
         return "no operation given";

@@ -23,7 +23,7 @@ struct Options {
     Sync sync = Sync::flush;
     int messages = 64; // -W: operations before each synchronisation
     Memory memory = Memory::host;
-    size_t smallest = 1; // bytes per peer
+    size_t smallest = 1; // bytes per peer, or per one-sided operation
     size_t largest = size_t{1} << 20;
     int iterations = 0; // 0: OSU's defaults by size
     int warmup = -1;    // -1: likewise

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <new>
 #include <string>
 
 #include <mpi.h>
@@ -63,6 +64,17 @@ void print_help() {
               "\n  -h, --help    this text");
 }
 
+// By rank 0 of the job, however that was started.
+int help_once(int argc, char **argv) {
+    int rank = 0;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    if (rank == 0)
+        print_help();
+    MPI_Finalize();
+    return EXIT_SUCCESS;
+}
+
 // Lets the lowest rank that has something to complain about say so, once for the job.
 bool any_error(const std::string &error) {
     int rank = 0, size = 0;
@@ -91,10 +103,8 @@ std::string select_device(tools::Device_memory &memory) {
 int main(int argc, char **argv) {
     tools::Options options;
     std::string error = tools::parse(argc, argv, options);
-    if (error.empty() && options.help) {
-        print_help();
-        return EXIT_SUCCESS;
-    }
+    if (error.empty() && options.help)
+        return help_once(argc, argv);
     const tools::Verb *verb = find_verb(options.verb);
     if (error.empty() && !verb)
         error = options.verb + ": no such operation; --help lists them";
@@ -107,7 +117,11 @@ int main(int argc, char **argv) {
     MPI_Init(&argc, &argv);
     int status = EXIT_FAILURE;
     if (!any_error(error) && !any_error(select_device(*memory)))
-        status = verb->run(options, *memory);
+        try {
+            status = verb->run(options, *memory);
+        } catch (const std::bad_alloc &) {
+            tools::die("no host memory for the copies that -c compares; a smaller -m or -W needs less");
+        }
     MPI_Finalize();
     return status;
 }

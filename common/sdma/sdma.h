@@ -166,8 +166,9 @@ SDMA_API sdma_status_t sdma_copy(void *dst, const void *src, size_t bytes);
 SDMA_API sdma_status_t sdma_device_allocate(size_t bytes, void **memory);
 SDMA_API void sdma_device_free(void *memory);
 
-/* What this process sees and would use: GPUs, queue back ends and why others are not in use,
- * thresholds, versions. Text or JSON, zero-terminated, owned by the caller (free()). */
+/* What this process sees and would use: GPUs, queue back ends and why others are not in use
+ * (found by making one queue per GPU for a moment), thresholds, versions. Text or JSON, zero-terminated, owned by the
+ * caller (free()). */
 SDMA_API char *sdma_describe(int json);
 
 #ifdef __cplusplus

@@ -40,6 +40,10 @@ bench_refuses() {
         mpirun --mca osc ^sdma -np 2 sdma_bench put_bw -d rocm -w allocate
     expect_failure 'sdma_bench: D: which device memory' mpirun -np 2 sdma_bench put_bw D H
     expect_failure 'sdma_bench: put_lat needs two ranks, not 3' mpirun -np 3 sdma_bench put_lat
+    expect_failure 'sdma_bench: foo: unknown argument' mpirun -np 2 sdma_bench alltoall foo
+    expect_failure 'sdma_bench: -i 0: must be at least 1' mpirun -np 2 sdma_bench alltoall -i 0
+    expect_failure 'sdma_bench: rank 0: Malloc of 10737418[0-9]* bytes failed: .*; a smaller -m needs less' \
+        sdma_simnode --gpus 1 --vram 512M -- mpirun -np 1 sdma_bench alltoall -d rocm -m 1G:1G
     expect_failure 'sdma_bench: put: no such operation' mpirun -np 2 sdma_bench put
     expect_failure 'sdma_bench: --ab needs coll/sdma' mpirun --mca coll ^sdma -np 2 sdma_bench alltoall --ab
     expect_failure 'sdma_bench: the GPU runtime sees no device\|sdma_bench: no GPU runtime library' \
@@ -71,8 +75,23 @@ bench_onesided_paths() {
     expect '^1048576 .* sdma *Pass$' "${job[@]}" put_bw "${few[@]}" -m 1M:1M -w allocate D D
 }
 
+bench_help() {
+    local output
+    output=$(mpirun -np 3 sdma_bench --help) || return
+    [ "$(grep -c '^usage:' <<<"$output")" = 1 ] || return
+    # No line of counters where there are none.
+    output=$(mpirun --mca coll ^sdma --mca osc ^sdma -np 2 sdma_bench alltoall -m 64:64 -i 1 -x 0 -f) || return
+    ! grep counters <<<"$output"
+}
+
 info() {
     expect 'target: gfx90a' sdma_simnode --gfx gfx90a --gpus 3 -- sdma_info
+    expect 'user: in use' sdma_simnode --gpus 1 -- sdma_info
+    expect 'proxy: available, after user' sdma_simnode --gpus 1 -- sdma_info
+    expect '"user": "in use"' sdma_simnode --gpus 1 -- sdma_info --json
+    expect 'user: the SDMA engines have no free queue' sdma_simnode --gpus 1 --fault slots -- sdma_info
+    expect 'proxy: in use' sdma_simnode --gpus 1 --fault slots -- sdma_info
+    expect 'user: .*doorbell cannot be rung' sdma_simnode --gpus 1 --fault no-ring-doorbell -- sdma_info
     expect 'no GPU runtime could be started' sdma_info
     sdma_simnode --gpus 3 -- sdma_info --json 2>/dev/null | python3 -m json.tool
     sdma_info --json 2>/dev/null | python3 -m json.tool
@@ -82,6 +101,7 @@ info() {
 register tools/bench-finds-wrong-byte 60 bench_finds_wrong_byte
 register tools/bench-onesided 240 bench_onesided
 register tools/bench-onesided-paths 120 bench_onesided_paths
+register tools/bench-help 60 bench_help
 register tools/bench-refuses 60 bench_refuses
 register tools/bench-names-paths 120 bench_names_paths
 register tools/info 60 info

@@ -47,7 +47,14 @@ says "too many GPUs" "1 to 16"
 check "GPU name" 125 "$simnode" --gfx card -- true
 check "GPU that the runtime does not know" 125 "$simnode" --gfx gfx9ff -- true
 says "GPU that the runtime does not know" "does not know gfx9ff"
-check "fault" 125 "$simnode" --fault attach,when=3 -- true
+for fault in attach,when=3 foo attach,at=x attach,at= slots,rank=-1 ""; do
+    check "fault \"$fault\"" 125 "$simnode" --fault "$fault" -- true
+    says "fault \"$fault\"" "--fault cannot read"
+done
+for seed in 0 -1 x ""; do
+    check "chaos \"$seed\"" 125 "$simnode" --chaos "$seed" -- true
+    says "chaos \"$seed\"" "--chaos takes a number above 0"
+done
 
 check "sysfs" 0 "$simnode" --gfx gfx90a --gpus 3 -- sh -c '
     cd "$OMPI_MCA_coll_sdma_sysfs" || exit 1

@@ -78,6 +78,14 @@ TEST(Options, refuses_what_makes_no_sense) {
     }
 }
 
+TEST(Options, says_what_is_wrong) {
+    Options options;
+    EXPECT_EQ(parse({"alltoall", "-i", "0"}, options), "-i 0: must be at least 1");
+    EXPECT_EQ(parse({"put_bw", "-W", "0"}, options), "-W 0: must be at least 1");
+    EXPECT_EQ(parse({"alltoall", "-x", "y"}, options), "-x y: not a number of warm-up iterations");
+    EXPECT_EQ(parse({"alltoall", "foo"}, options), "foo: unknown argument (one operation is run at a time)");
+}
+
 TEST(Options, one_sided_operations) {
     Options options;
     EXPECT_EQ(parse({"put_bw", "-d", "rocm", "-w", "dynamic", "-s", "lock_all", "-W", "7", "D", "H"}, options), "");

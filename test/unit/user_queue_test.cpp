@@ -209,6 +209,19 @@ TEST_F(User_queue, SaysThatAWordIsNotKnown) {
     sdma_log_to(nullptr);
 }
 
+TEST_F(User_queue, SaysWhichRingSizeIsUsed) {
+    static std::string said;
+    const size_t right = params().ring_bytes;
+    sdma_log_to([](int level, const char *text) { said += level == 0 ? text : ""; });
+    params().ring_bytes = 100000;
+    engine::Engines wrong(runtime), again(runtime);
+    params().ring_bytes = right;
+    sdma_log_to(nullptr);
+    EXPECT_EQ(said, "parameter ring_bytes: 100000 is not a power of two of at least 4096; 65536 is used");
+    EXPECT_EQ(engine::ring_size(0), 4096u);
+    EXPECT_EQ(engine::ring_size(8192), 8192u);
+}
+
 // ---- the back end alone, on a thunk that the test bends ----------------------------------------------
 
 // The loaded thunk with some of its functions replaced, counting what is held.

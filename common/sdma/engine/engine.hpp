@@ -4,7 +4,10 @@
 // use by the first back end that can, destroyed when the process's layer goes down.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
+#include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -68,6 +71,9 @@ inline bool Queue::claim(uint64_t packet_bytes) {
 }
 
 inline void Queue::unclaim(uint64_t packet_bytes) { claimed -= with_pads(packet_bytes); }
+
+// The size of a ring for which the parameter ring_bytes says `wanted`.
+inline constexpr size_t ring_size(size_t wanted) { return std::bit_floor(std::max<size_t>(wanted, 4096)); }
 
 // A number for Queue::generation.
 uint64_t new_generation();

@@ -61,6 +61,13 @@ void check_words() {
     check_word("put_initiator", params().put_initiator, {"host", "gpu"});
 }
 
+void check_ring_bytes() {
+    static std::atomic<bool> logged{false};
+    const size_t wanted = params().ring_bytes, used = ring_size(wanted);
+    if (used != wanted && !logged.exchange(true))
+        log(0, "parameter ring_bytes: %zu is not a power of two of at least 4096; %zu is used", wanted, used);
+}
+
 // What other processes hold now they may give back: such a refusal is not for good, but asking again
 // costs a few calls of the driver, so it is done ever more rarely.
 constexpr std::chrono::milliseconds first_pause{100}, longest_pause{60'000};
@@ -130,6 +137,7 @@ struct Engines::State {
 
 Engines::Engines(std::shared_ptr<gpu::Runtime> runtime) : state_(std::make_unique<State>()) {
     check_words();
+    check_ring_bytes();
     State &state = *state_;
     state.runtime = std::move(runtime);
     state.topology = Topology::read(params().sysfs);

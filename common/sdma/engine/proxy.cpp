@@ -23,8 +23,6 @@ constexpr size_t read_pointer_offset = 768;
 constexpr size_t cursors_offset = 1024;
 static_assert(cursors_offset + sizeof(struct sdma_ring_cursors) <= page);
 
-size_t ring_bytes() { return std::bit_floor(std::max<size_t>(params().ring_bytes, page)); }
-
 class Proxy : public Back_end {
 public:
     explicit Proxy(std::shared_ptr<gpu::Runtime> runtime) : runtime_(std::move(runtime)) {}
@@ -97,7 +95,7 @@ sdma_reason_t Proxy::create(int device, uint32_t engine, Producer producer, std:
     if (!stream)
         return SDMA_REASON_no_stream;
     auto made = std::make_unique<Queue>();
-    made->bytes = ring_bytes();
+    made->bytes = ring_size(params().ring_bytes);
     made->placement = Placement::host_pinned;
     made->gpu_ringable = true;
     made->prefers_fence = true; // an addition needs the word's old value: a blocking copy

@@ -27,8 +27,6 @@ constexpr int64_t normal_priority = 0; // accepted, but not translated for SDMA 
 constexpr uint32_t ring_flags =
     thunk::flag_host_access | thunk::flag_execute_access | thunk::flag_no_numa_bind | thunk::flag_uncached;
 
-size_t ring_bytes() { return std::bit_floor(std::max<size_t>(params().ring_bytes, page)); }
-
 // ROCr uses kernels for its copies then; the driver does not enforce it, users rely on it.
 bool disabled_by_user() {
     const char *value = std::getenv("HSA_ENABLE_SDMA");
@@ -101,7 +99,7 @@ sdma_reason_t User::create(int device, uint32_t engine, Producer producer, std::
     if (const sdma_reason_t reason = open())
         return reason;
     auto made = std::make_unique<Queue>();
-    made->bytes = ring_bytes();
+    made->bytes = ring_size(params().ring_bytes);
     made->placement = producer == Producer::device ? Placement::device_uncached : Placement::host_pinned;
     made->generation = new_generation();
     made->device = device;

@@ -82,8 +82,17 @@ void describe_gpu(Writer &out, const Platform &platform, engine::Engines &engine
     out.value("compute_units", static_cast<uint64_t>(device.workgroups));
     out.value("kernels", platform.has_kernels(device.target));
     out.open("engines", '{');
-    for (const auto &[back_end, reason] : engines.report(index))
-        out.value(back_end.c_str(), reason == SDMA_REASON_none ? "available" : sdma_reason_text(reason));
+    // Whether a queue can be had, and rung by the GPU, shows only when it is made.
+    sdma_reason_t refusal;
+    const engine::Queue *queue = engines.queue(index, device.pci, engines.producer(index), refusal);
+    for (const auto &[back_end, reason] : engines.report(index)) {
+        if (reason != SDMA_REASON_none)
+            out.value(back_end.c_str(), sdma_reason_text(reason));
+        else if (queue && queue->back_end != back_end)
+            out.value(back_end.c_str(), "available, after " + queue->back_end);
+        else
+            out.value(back_end.c_str(), "in use");
+    }
     out.close('}');
     out.close('}');
 }

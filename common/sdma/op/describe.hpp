@@ -7,7 +7,8 @@
 
 namespace sdma::op {
 
-// What this process sees and would use; see sdma_describe(). Makes no queue, starts no runtime.
+// What this process sees and would use; see sdma_describe(). Makes one queue per GPU for a moment,
+// starts no runtime.
 std::string describe(const Platform &platform, bool json);
 
 } // namespace sdma::op

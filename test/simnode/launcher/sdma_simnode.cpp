@@ -3,6 +3,7 @@
 // sdma_simnode: run a command on a simulated node. It makes a private run directory (accounts of
 // GPU memory and queues, a sysfs tree), puts the simulated libhsakmt.so.1 first on the library path,
 // runs the command and removes the directory again.
+#include <cctype>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -163,8 +164,8 @@ std::string parse(int argc, char **argv, Command &command) {
             break;
         case 'c':
             options.chaos = strtoull(optarg, &end, 0);
-            if (*end || !*optarg)
-                return std::string("--chaos takes a number, not ") + optarg;
+            if (*end || !isdigit(static_cast<unsigned char>(*optarg)) || options.chaos == 0)
+                return std::string("--chaos takes a number above 0, not ") + optarg;
             break;
         case 'f': {
             simnode::Fault fault;

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <algorithm>
+#include <charconv>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <sstream>
 
 #include <unistd.h>
@@ -48,6 +51,12 @@ Options parse() {
     return options;
 }
 
+bool parse_number(const std::string &text, int64_t &value) {
+    const char *const last = text.data() + text.size();
+    const auto [end, error] = std::from_chars(text.data(), last, value);
+    return error == std::errc{} && end == last && value >= 0;
+}
+
 int64_t own_rank() {
     for (const char *name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK"})
         if (const char *text = text_of(name))
@@ -58,18 +67,20 @@ int64_t own_rank() {
 } // namespace
 
 bool parse_fault(const std::string &text, Fault &fault) {
+    constexpr const char *kinds[] = {"device-open", "attach", "slots", "no-ring-doorbell", "stall", "die"};
     std::istringstream words(text);
     std::string word;
     std::getline(words, fault.kind, ',');
     while (std::getline(words, word, ',')) {
+        bool read = false;
         if (word.rfind("rank=", 0) == 0)
-            fault.rank = atoll(word.c_str() + 5);
+            read = parse_number(word.substr(5), fault.rank);
         else if (word.rfind("at=", 0) == 0)
-            fault.at = atoll(word.c_str() + 3);
-        else
+            read = parse_number(word.substr(3), fault.at);
+        if (!read)
             return false;
     }
-    return !fault.kind.empty();
+    return std::find(std::begin(kinds), std::end(kinds), fault.kind) != std::end(kinds);
 }
 
 const Options &options() {
