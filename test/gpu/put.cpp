@@ -2,9 +2,9 @@
 //
 // One-sided puts straight on libmpisdma's lines, and the bare copy engine, from rank 0 to rank 1 of a job of two:
 //   mpirun -np 2 put [rounds=5] [json=FILE]
-// put_lat: 8 bytes, each waited for until it is visible at the target. put_bw: from 4 MiB up, windows of 64 puts, as
-// OSU has them, and 1 GiB at most. What is printed is the median of the rounds. Every byte is checked, for every way
-// and size; the counters must say that the way moved them.
+// put_lat: 8 bytes, each waited for until it is visible at the target. put_bw: from 4 MiB up, windows of 64 puts to
+// as many places, as OSU has them, and 1 GiB at most. What is printed is the median of the rounds. Every byte is
+// checked, for every way and size; the counters must say that the way moved them.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -62,7 +62,7 @@ public:
         if (sdma_address(&mine, &reason) != SDMA_OK)
             give_up(std::string("no address: ") + sdma_reason_text(reason));
         MPI_Allgather(&mine, sizeof mine, MPI_BYTE, both, sizeof mine, MPI_BYTE, MPI_COMM_WORLD);
-        if (sdma_memory_register(memory, most_bytes, 1, &registered_, &reason) != SDMA_OK)
+        if (sdma_memory_register(memory, most_in_window, 1, &registered_, &reason) != SDMA_OK)
             give_up(std::string("cannot register: ") + sdma_reason_text(reason));
         sdma_key_t key, keys[2];
         sdma_memory_key(registered_, &key);
@@ -80,10 +80,10 @@ public:
     Pair(const Pair &) = delete;
     Pair &operator=(const Pair &) = delete;
 
-    void put(size_t bytes) {
+    void put(size_t at, size_t bytes) {
         uint64_t number;
         sdma_status_t status;
-        while ((status = sdma_put(line_, memory_, remote_, 0, bytes, &number)) == SDMA_PENDING)
+        while ((status = sdma_put(line_, memory_ + at, remote_, at, bytes, &number)) == SDMA_PENDING)
             progress();
         if (status != SDMA_OK)
             give_up(std::string("a put is not served: ") + sdma_reason_text(sdma_line_reason(line_)));
@@ -133,8 +133,9 @@ public:
     Bare(const Bare &) = delete;
     Bare &operator=(const Bare &) = delete;
 
-    void put(size_t bytes) {
-        must(cudaMemcpyAsync(target_, memory_, bytes, cudaMemcpyDefault, stream_), "cudaMemcpyAsync");
+    void put(size_t at, size_t bytes) {
+        must(cudaMemcpyAsync(static_cast<char *>(target_) + at, memory_ + at, bytes, cudaMemcpyDefault, stream_),
+             "cudaMemcpyAsync");
     }
     void finish() {
         if (write_value_(stream_, reinterpret_cast<CUdeviceptr>(done_), ++writes_, 0) != CUDA_SUCCESS)
@@ -166,14 +167,15 @@ public:
     double run(Way &way, const char *verb, const std::string &name, size_t bytes, size_t window, int calls) {
         const uint64_t seed = ++seeds_;
         const std::vector<uint64_t> words = pattern(bytes, rank_ == 0 ? seed : seed + 1000);
-        must(cudaMemcpy(memory_, words.data(), bytes, cudaMemcpyHostToDevice), "cudaMemcpy");
+        for (size_t i = 0; i < window; i++)
+            must(cudaMemcpy(memory_ + i * bytes, words.data(), bytes, cudaMemcpyHostToDevice), "cudaMemcpy");
         must(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
         MPI_Barrier(MPI_COMM_WORLD);
         double us = 0;
         if (rank_ == 0) {
             const auto once = [&] {
                 for (size_t i = 0; i < window; i++)
-                    way.put(bytes);
+                    way.put(i * bytes, bytes);
                 way.finish();
             };
             for (int i = 0; i < 5; i++)
@@ -190,10 +192,13 @@ public:
         }
         MPI_Barrier(MPI_COMM_WORLD);
         if (rank_ == 1) {
+            const std::vector<uint64_t> right = pattern(bytes, seed);
             std::vector<uint64_t> got(words.size());
-            must(cudaMemcpy(got.data(), memory_, bytes, cudaMemcpyDeviceToHost), "cudaMemcpy");
-            if (got != pattern(bytes, seed))
-                give_up(std::string(verb) + ", " + name + ", " + std::to_string(bytes) + " bytes: wrong bytes");
+            for (size_t i = 0; i < window; i++) {
+                must(cudaMemcpy(got.data(), memory_ + i * bytes, bytes, cudaMemcpyDeviceToHost), "cudaMemcpy");
+                if (got != right)
+                    give_up(std::string(verb) + ", " + name + ", " + std::to_string(bytes) + " bytes: wrong bytes");
+            }
         }
         rows.push_back({verb, name, bytes, us});
         return us;
@@ -272,7 +277,7 @@ int main(int argc, char **argv) {
     must(cudaGetDeviceCount(&devices), "cudaGetDeviceCount");
     must(cudaSetDevice((local ? std::atoi(local) : 0) % devices), "cudaSetDevice");
     char *memory = nullptr;
-    must(cudaMalloc(reinterpret_cast<void **>(&memory), most_bytes), "cudaMalloc");
+    must(cudaMalloc(reinterpret_cast<void **>(&memory), most_in_window), "cudaMalloc");
     MPI_Init(&argc, &argv);
     int rank = 0, size = 0;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
