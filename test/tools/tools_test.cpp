@@ -79,11 +79,11 @@ TEST(Options, refuses_what_makes_no_sense) {
 }
 
 TEST(Options, says_what_is_wrong) {
-    Options options;
-    EXPECT_EQ(parse({"alltoall", "-i", "0"}, options), "-i 0: must be at least 1");
-    EXPECT_EQ(parse({"put_bw", "-W", "0"}, options), "-W 0: must be at least 1");
-    EXPECT_EQ(parse({"alltoall", "-x", "y"}, options), "-x y: not a number of warm-up iterations");
-    EXPECT_EQ(parse({"alltoall", "foo"}, options), "foo: unknown argument (one operation is run at a time)");
+    Options number, window, warmup, extra;
+    EXPECT_EQ(parse({"alltoall", "-i", "0"}, number), "-i 0: must be at least 1");
+    EXPECT_EQ(parse({"put_bw", "-W", "0"}, window), "-W 0: must be at least 1");
+    EXPECT_EQ(parse({"alltoall", "-x", "y"}, warmup), "-x y: not a number of warm-up iterations");
+    EXPECT_EQ(parse({"alltoall", "foo"}, extra), "foo: unknown argument (one operation is run at a time)");
 }
 
 TEST(Options, one_sided_operations) {
