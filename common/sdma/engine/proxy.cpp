@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "proxy.hpp"
 
-#include <algorithm>
-#include <bit>
 #include <map>
 #include <mutex>
 #include <vector>
