@@ -68,6 +68,12 @@ uint64_t buffer_number(const Driver &driver, const void *address) {
     return result == CUDA_SUCCESS ? buffer : 0;
 }
 
+Status make_stream(const Driver &driver, CUstream &stream) {
+    int lowest = 0, highest = 0;
+    driver.cuCtxGetStreamPriorityRange(&lowest, &highest);
+    return driver.status("make a stream", driver.cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, highest));
+}
+
 std::optional<Driver> find_driver() {
     static std::atomic<bool> logged{false};
     for (const std::string &path : loaded_objects(library_prefix)) {

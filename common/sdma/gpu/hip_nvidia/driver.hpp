@@ -66,6 +66,9 @@ struct Driver {
 // The driver's number of the allocation that holds `address`, unique in the process; 0: none.
 uint64_t buffer_number(const Driver &driver, const void *address);
 
+// A stream of the current context that waits for no other, of the highest priority.
+Status make_stream(const Driver &driver, CUstream &stream);
+
 // nullopt while there is no driver library with a GPU in the process. Starts nothing.
 std::optional<Driver> find_driver();
 

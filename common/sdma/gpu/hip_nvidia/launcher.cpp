@@ -62,9 +62,7 @@ bool Launcher::prepare(const std::string &target) {
     for (const auto &[name, function] : functions)
         if (!ok(name, driver_.cuModuleGetFunction(&function, module_, name)))
             return false;
-    int lowest = 0, highest = 0;
-    driver_.cuCtxGetStreamPriorityRange(&lowest, &highest);
-    if (!ok("make a stream", driver_.cuStreamCreateWithPriority(&stream_, CU_STREAM_NON_BLOCKING, highest)))
+    if (make_stream(driver_, stream_) != Status::ok)
         return false;
     words_ = Pinned(driver_, (slots + 1) * sizeof(Done));
     done_ = static_cast<Done *>(words_.get());
@@ -146,13 +144,8 @@ Status Launcher::launch_resident(const void *mailbox, uint64_t &launch) {
     const Use_context use(driver_, context_);
     if (!use)
         return Status::failed;
-    if (!resident_stream_) {
-        int lowest = 0, highest = 0;
-        driver_.cuCtxGetStreamPriorityRange(&lowest, &highest);
-        const CUresult made = driver_.cuStreamCreateWithPriority(&resident_stream_, CU_STREAM_NON_BLOCKING, highest);
-        if (driver_.status("make a stream for the resident kernel", made) != Status::ok)
-            return Status::unsupported; // no reason to give up: each operation can have its kernel
-    }
+    if (!resident_stream_ && make_stream(driver_, resident_stream_) != Status::ok)
+        return Status::unsupported; // no reason to give up: each operation can have its kernel
     done_[resident_slot].word = 0;
     sdma_residence residence{.mailbox = reinterpret_cast<uint64_t>(mailbox),
                              .done = reinterpret_cast<uint64_t>(&done_[resident_slot].word)};

@@ -8,10 +8,7 @@ namespace sdma::gpu::nvidia {
 std::unique_ptr<Cuda_stream> Cuda_stream::make(const Driver &driver, CUcontext context) {
     const Use_context use(driver, context);
     auto made = std::unique_ptr<Cuda_stream>(new Cuda_stream(driver, context));
-    int lowest = 0, highest = 0;
-    driver.cuCtxGetStreamPriorityRange(&lowest, &highest);
-    if (driver.status("make a stream",
-                      driver.cuStreamCreateWithPriority(&made->stream_, CU_STREAM_NON_BLOCKING, highest)) != Status::ok)
+    if (make_stream(driver, made->stream_) != Status::ok)
         return nullptr;
     made->word_ = Pinned(driver, sizeof *made->reached_);
     made->reached_ = static_cast<uint64_t *>(made->word_.get());
@@ -72,10 +69,7 @@ bool Cuda_stream::finished() const {
 bool Cuda_stream::open_side() {
     if (side_)
         return copied_ != nullptr; // made once, or never
-    int lowest = 0, highest = 0;
-    driver_.cuCtxGetStreamPriorityRange(&lowest, &highest);
-    return driver_.status("make a stream",
-                          driver_.cuStreamCreateWithPriority(&side_, CU_STREAM_NON_BLOCKING, highest)) == Status::ok &&
+    return make_stream(driver_, side_) == Status::ok &&
            driver_.status("make an event", driver_.cuEventCreate(&copied_, CU_EVENT_DISABLE_TIMING)) == Status::ok;
 }
 
