@@ -17,3 +17,13 @@ for program in $(make_variable TESTS); do
     register "${short%_test}" 300 check_program "$program"
 done
 unset program short
+
+# 10^8 packets of 64 producers, through rings of four sizes.
+ring_long() {
+    local seed
+    for ((seed = 1; seed <= 20; seed++)); do
+        "$build/test/stress/ring_stress" 39100 64 $((1024 << seed % 4 * 2)) $seed || return
+    done
+}
+
+[ -z "$soak" ] || register stress/ring-soak 7200 ring_long

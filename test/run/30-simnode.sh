@@ -30,6 +30,6 @@ done
 register chaos/bench 120 chaos_bench
 register simnode/two-jobs 120 two_jobs
 if [ -n "$soak" ]; then
-    register chaos/soak 3600 chaos 51 350
+    register chaos/soak 7200 chaos 51 950
 fi
 unset first
