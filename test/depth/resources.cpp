@@ -4,6 +4,9 @@
 //   mode=buffers       rounds=N (default 200) operations, each with new buffers of bytes=N per rank; the sum must be
 //   more than the
 //                      GPU has, so that memory that does not return is missed
+//   mode=kept          bytes=N of rounds=N small buffers: what ROCr keeps of them is bounded by coll_sdma_kept_max,
+//   then
+//                      operations are declined, and right
 //   mode=dups          rounds=N communicators, made, used and freed
 //   mode=alive         count=N communicators in use at the same time, then none
 //   mode=vram          percent=N of a GPU's memory: collective, free, and the same again in another shape
@@ -84,6 +87,34 @@ void buffers(Job &job) {
     flat.end("after new buffers in each operation");
     const auto mapped = job.counters["attached"] - job.counters["detached"];
     job.check(mapped <= 4ULL * static_cast<unsigned>(job.size), "%llu registrations of peers are still mapped", mapped);
+}
+
+size_t free_gpu_memory() {
+    size_t available = 0;
+    size_t total = 0;
+    return hipMemGetInfo(&available, &total) == hipSuccess ? available : 0;
+}
+
+void kept(Job &job) {
+    Ledger ledger(job);
+    const Control<size_t> bound("coll_sdma_kept_max");
+    const auto bytes = static_cast<int>(job.number("bytes", 200000));
+    const size_t all = static_cast<size_t>(bytes) * static_cast<size_t>(job.size);
+    const size_t before = free_gpu_memory();
+    for (uint64_t round = 0; round < job.number("rounds", 300); ++round) {
+        const Buffer between(all / 2, Memory::device); // in the block of another one
+        Buffer from(all, Memory::device);
+        Buffer to(all, Memory::device);
+        ledger.run(MPI_COMM_WORLD, Kind::alltoall, {&from, 0, MPI_BYTE, bytes}, {&to, 0, MPI_BYTE, bytes},
+                   Outcome::any);
+    }
+    let_peers_progress();
+    const size_t lost = before - std::min(before, free_gpu_memory());
+    constexpr size_t blocks_in_use = size_t{8} << 20U;
+    job.check(lost <= bound.read() + blocks_in_use, "%zu bytes of GPU memory are lost, more than %zu", lost,
+              bound.read());
+    job.check(job.counters["served"] > 0 && job.counters["declined_kept"] + job.counters["declined_peer_declined"] > 0,
+              "nothing was served or nothing declined: %s", job.counters.text("declined").c_str());
 }
 
 class Work {
@@ -252,8 +283,9 @@ int main(int argc, char **argv) {
     const struct {
         const char *name;
         void (*run)(Job &);
-    } modes[] = {{"buffers", buffers},         {"dups", dups}, {"alive", alive},
-                 {"descriptors", descriptors}, {"vram", vram}, {"same-address", same_address}};
+    } modes[] = {
+        {"buffers", buffers},           {"dups", dups}, {"alive", alive}, {"descriptors", descriptors}, {"vram", vram},
+        {"same-address", same_address}, {"kept", kept}};
     const std::string wanted = job.option("mode", "");
     const auto *mode =
         std::find_if(std::begin(modes), std::end(modes), [&](const auto &m) { return wanted == m.name; });

@@ -191,6 +191,49 @@ static int peer_main(const char *words, size_t bytes) {
     return 0;
 }
 
+// While GPU memory that ROCr keeps is bounded.
+struct Kept_bound {
+    explicit Kept_bound(size_t bytes) { params().kept_max = bytes; }
+    ~Kept_bound() { params().kept_max = before; }
+    const size_t before = params().kept_max;
+};
+
+// Alone in its block, an allocation takes the block away with it: no bound for these.
+TEST_F(Rocr, SharesSmallAllocationsThatComeBackForEver) {
+    runtime->on_free(nullptr);
+    const Kept_bound bound(64 * MiB);
+    for (int i = 0; i < 100; i++) {
+        void *memory = allocate(application().vram[0], 1536 * KiB); // no second one has room
+        gpu::Handle handle;
+        ASSERT_EQ(runtime->export_memory(memory, runtime->classify(memory).bytes, handle), Status::ok) << i;
+        hsa_amd_memory_pool_free(memory);
+    }
+}
+
+// Two allocations in one block, one of them shared. If nothing is kept any more, then this ROCr is mended.
+TEST_F(Rocr, BoundsWhatIsKeptOfSmallSharedAllocations) {
+    runtime->on_free(nullptr);
+    const auto share = [&](size_t bytes) {
+        void *memory = allocate(application().vram[0], bytes);
+        void *neighbour = allocate(application().vram[0], bytes);
+        gpu::Handle handle;
+        const Status status = runtime->export_memory(memory, runtime->classify(memory).bytes, handle);
+        hsa_amd_memory_pool_free(memory);
+        hsa_amd_memory_pool_free(neighbour);
+        return status;
+    };
+    const Kept_bound bound(64 * MiB);
+    int shared = 0;
+    while (shared < 100 && share(800 * KiB) == Status::ok)
+        shared++;
+    EXPECT_GE(shared, 20); // other tests may have left some
+    EXPECT_LE(shared, 40); // blocks that were cut before have room left
+    EXPECT_EQ(share(800 * KiB), Status::kept);
+    EXPECT_EQ(share(3 * MiB), Status::ok); // has a block of its own
+    const Kept_bound more(128 * MiB);
+    EXPECT_EQ(share(800 * KiB), Status::ok);
+}
+
 TEST_F(Rocr, RefusesMalformedHandles) {
     void *memory = buffer(0, 4 * MiB, 1);
     gpu::Handle handle;

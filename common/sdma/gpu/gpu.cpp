@@ -35,6 +35,9 @@ const char *to_string(Status status) {
         return "not supported";
     case Status::invalid:
         return "invalid argument";
+    case Status::kept:
+        return "ROCr keeps too many blocks of small allocations that were shared and freed; "
+               "HSA_DISABLE_FRAGMENT_ALLOCATOR=1 avoids it";
     case Status::failed:
         return "failed";
     }

@@ -62,7 +62,7 @@ struct Handle {
     std::array<uint32_t, 16> words{};
 };
 
-enum class Status : uint8_t { ok, pending, no_memory, denied, unsupported, invalid, failed };
+enum class Status : uint8_t { ok, pending, no_memory, denied, unsupported, invalid, kept, failed };
 const char *to_string(Status status);
 
 enum class Kernel : uint8_t { issue, copy, resident };

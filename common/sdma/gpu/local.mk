@@ -9,6 +9,7 @@ if AMD
 libmpisdma_la_SOURCES += \
 	common/sdma/gpu/rocr/allocations.cpp common/sdma/gpu/rocr/allocations.hpp \
 	common/sdma/gpu/rocr/api.cpp common/sdma/gpu/rocr/api.hpp \
+	common/sdma/gpu/rocr/fragments.cpp common/sdma/gpu/rocr/fragments.hpp \
 	common/sdma/gpu/rocr/launcher.cpp common/sdma/gpu/rocr/launcher.hpp \
 	common/sdma/gpu/rocr/runtime.cpp \
 	common/sdma/gpu/rocr/stream.cpp common/sdma/gpu/rocr/stream.hpp \

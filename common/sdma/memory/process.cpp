@@ -90,7 +90,9 @@ sdma_reason_t Registry::acquire(gpu::Runtime &runtime, const gpu::Range &range, 
         std::lock_guard lock(mutex_);
         log(reported_.insert(status).second ? 0 : 2, "export of %zu bytes at %p: %s", range.bytes, range.base,
             gpu::to_string(status));
-        return status == gpu::Status::unsupported ? SDMA_REASON_memory_kind : SDMA_REASON_export_failed;
+        return status == gpu::Status::unsupported ? SDMA_REASON_memory_kind
+               : status == gpu::Status::kept      ? SDMA_REASON_kept
+                                                  : SDMA_REASON_export_failed;
     }
     return insert(exported, static_cast<char *>(range.base), registration);
 }

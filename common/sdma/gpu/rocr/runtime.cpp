@@ -8,6 +8,7 @@
 #include "../../base/base.hpp"
 #include "../platform.hpp"
 #include "allocations.hpp"
+#include "fragments.hpp"
 #include "launcher.hpp"
 #include "stream.hpp"
 #include "system.hpp"
@@ -27,7 +28,8 @@ static_assert(ipc_word + ipc_words <= std::tuple_size_v<decltype(Handle::words)>
 
 class Rocr_runtime final : public Runtime {
 public:
-    explicit Rocr_runtime(System system) : system_(std::move(system)), allocations_(system_), launcher_(system_) {}
+    explicit Rocr_runtime(System system)
+        : system_(std::move(system)), fragments_(system_), allocations_(system_), launcher_(system_) {}
     ~Rocr_runtime() override;
 
     const char *name() const override { return "rocr"; }
@@ -35,7 +37,13 @@ public:
     const std::vector<Device> &devices() const override { return system_.devices; }
 
     Range classify(const void *address) override { return allocations_->classify(address); }
-    void on_free(std::function<void(void *, uint64_t)> hook) override { allocations_->on_free(std::move(hook)); }
+    void on_free(std::function<void(void *, uint64_t)> hook) override {
+        allocations_->on_free([this, hook = std::move(hook)](void *base, uint64_t generation) {
+            fragments_.freed(base);
+            if (hook)
+                hook(base, generation);
+        });
+    }
 
     Status export_memory(void *base, size_t bytes, Handle &handle) override;
     Status attach(int device, const Handle &handle, size_t bytes, void *&mapped) override;
@@ -67,6 +75,7 @@ private:
     }
 
     const System system_;
+    Fragments fragments_;
     std::optional<Allocations> allocations_;
     std::optional<Launcher> launcher_;
 };
@@ -87,9 +96,12 @@ std::string Rocr_runtime::version() const {
 // ROCr wants exactly the allocation. A small one is a fragment of a 2 MiB block: ROCr shares the
 // block, puts the fragment's offset into the handle and gives the importer the fragment's address.
 Status Rocr_runtime::export_memory(void *base, size_t bytes, Handle &handle) {
+    if (!fragments_.may_export(base, bytes))
+        return Status::kept;
     hsa_amd_ipc_memory_t ipc{};
     if (const auto status = system_.api.hsa_amd_ipc_memory_create(base, bytes, &ipc); status != HSA_STATUS_SUCCESS)
         return system_.failure("exporting memory", status);
+    fragments_.exported(base, bytes);
     handle = {};
     handle.words[tag_word] = handle_tag;
     handle.words[bytes_low_word] = static_cast<uint32_t>(bytes);
