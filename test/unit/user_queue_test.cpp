@@ -232,12 +232,14 @@ struct Bent_thunk {
                                 destroy_status = thunk::success;
     static inline int fail_allocation = -1; // this one from now on
     static inline int memory = 0, queues = 0, by_type = 0, stopped = 0;
+    static inline void *allocated = nullptr; // last
 
     static thunk::Status allocate(uint32_t node, uint64_t bytes, uint32_t flags, void **address) {
         if (fail_allocation-- == 0)
             return thunk::no_memory;
         const auto status = real.hsaKmtAllocMemory(node, bytes, flags, address);
         memory += status == thunk::success;
+        allocated = *address;
         return status;
     }
     static thunk::Status free(void *address, uint64_t bytes) {
@@ -357,14 +359,21 @@ TEST_F(User_back_end, KeepsAQueueWhoseKernelHasNotEnded) {
     params().hardware_timeout = 0;
     for (int tries = 0; tries < 20 && Bent_thunk::queues == 0; tries++) {
         back_end.reset();
-        if (create() == SDMA_REASON_none)
-            back_end->destroy(*queue); // the kernel was faster
+        Bent_thunk::memory = 0;
+        if (create() == SDMA_REASON_none) { // the kernel was faster
+            back_end->destroy(*queue);
+            queue.reset();
+        }
     }
-    EXPECT_EQ(Bent_thunk::queues, 1);
-    EXPECT_FALSE(queue);
-    std::this_thread::sleep_for(std::chrono::milliseconds(200)); // it writes to memory that is there
-    EXPECT_EQ(Bent_thunk::queues, 1);
     params().hardware_timeout = 10000;
+    ASSERT_EQ(Bent_thunk::queues, 1);
+    ASSERT_EQ(Bent_thunk::memory, 2); // ring and cursors
+    EXPECT_FALSE(queue);
+    // A kernel writes `commit` last, behind packet, write pointer and doorbell: all of that is still there.
+    const auto *cursors = static_cast<const sdma_ring_cursors *>(Bent_thunk::allocated);
+    EXPECT_TRUE(within_limit([&] { return load(cursors->commit) == 16; })); // one FENCE
+    EXPECT_EQ(Bent_thunk::queues, 1);
+    EXPECT_EQ(Bent_thunk::memory, 2);
 }
 
 TEST_F(User_back_end, TakesAFaultyQueueOffTheHardwareOnly) {
