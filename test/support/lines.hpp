@@ -114,4 +114,22 @@ inline void with_windows(World &world, size_t bytes, const std::function<void(Pl
     });
 }
 
+// Two ranks: the first has a line to the window of the second, which does nothing. `prepare` comes before the line.
+inline void with_line(size_t bytes, const std::function<void(Rank &)> &prepare,
+                      const std::function<void(Place &, End &)> &body) {
+    World world(2);
+    with_windows(world, bytes, [&](Place &place) {
+        if (place.rank.rank == 1)
+            return;
+        if (prepare)
+            prepare(place.rank);
+        End end = place.to(1);
+        body(place, end);
+    });
+    EXPECT_EQ(0, world.node.attached);
+}
+inline void with_line(size_t bytes, const std::function<void(Place &, End &)> &body) {
+    with_line(bytes, nullptr, body);
+}
+
 } // namespace ranks

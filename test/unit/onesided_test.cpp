@@ -35,12 +35,7 @@ constexpr size_t sizes[] = {0, 1, 3, 7, 8, 63, 64, 4095, 4096, 4097, 20001};
 constexpr size_t room = 20001 + 64;
 
 TEST_P(Onesided, puts_and_gets_of_all_sizes_at_all_places) {
-    World world(2);
-    with_windows(world, room, [](Place &place) {
-        prepare(place.rank);
-        if (place.rank.rank == 1)
-            return;
-        End end = place.to(1);
+    with_line(room, prepare, [](Place &place, End &end) {
         std::vector<char> host(room);
         char *device = place.rank.gpu->allocate(0, room);
         char *pinned = place.rank.gpu->allocate(0, room, nullptr, sdma::gpu::Memory_kind::pinned_host);
@@ -65,7 +60,6 @@ TEST_P(Onesided, puts_and_gets_of_all_sizes_at_all_places) {
                 }
         EXPECT_EQ(0, place.rank.gpu->pins()); // what was pinned for operations is not any more
     });
-    EXPECT_EQ(0, world.node.attached);
 }
 
 TEST_P(Onesided, nothing_beside_a_put_is_touched) {
@@ -165,32 +159,25 @@ TEST_P(Onesided, thousands_outstanding_with_little_room) {
 
 TEST_P(Onesided, one_operation_larger_than_a_ring) {
     constexpr size_t bytes = 5 << 20; // in chunks of 4096: ten times the smallest ring
-    World world(2);
-    with_windows(world, bytes, [&](Place &place) {
-        prepare(place.rank);
-        place.rank.gpu->ring_bytes = 4096;
-        if (place.rank.rank == 0) {
-            End end = place.to(1);
-            char *memory = place.rank.gpu->allocate(0, bytes);
-            fill(memory, 0, 1, bytes, 5);
-            ASSERT_EQ(SDMA_OK, end.put(memory, 0, bytes));
-            EXPECT_EQ(1u, end.number);
-            ASSERT_EQ(SDMA_OK, end.flush());
-            memset(memory, 0, bytes);
-            ASSERT_EQ(SDMA_OK, end.get(memory, 0, bytes));
-            ASSERT_EQ(SDMA_OK, end.flush());
-            matches(memory, 0, 1, bytes, 5);
-        }
+    const auto smallest_ring = [](Rank &rank) {
+        prepare(rank);
+        rank.gpu->ring_bytes = 4096;
+    };
+    with_line(bytes, smallest_ring, [](Place &place, End &end) {
+        char *memory = place.rank.gpu->allocate(0, bytes);
+        fill(memory, 0, 1, bytes, 5);
+        ASSERT_EQ(SDMA_OK, end.put(memory, 0, bytes));
+        EXPECT_EQ(1u, end.number);
+        ASSERT_EQ(SDMA_OK, end.flush());
+        memset(memory, 0, bytes);
+        ASSERT_EQ(SDMA_OK, end.get(memory, 0, bytes));
+        ASSERT_EQ(SDMA_OK, end.flush());
+        matches(memory, 0, 1, bytes, 5);
     });
 }
 
 TEST_P(Onesided, rectangles) {
-    World world(2);
-    with_windows(world, 40000, [](Place &place) {
-        prepare(place.rank);
-        if (place.rank.rank == 1)
-            return;
-        End end = place.to(1);
+    with_line(40000, prepare, [](Place &, End &end) {
         const auto n = size_t{40000};
         std::vector<char> from(n), to(n);
         fill(from.data(), 0, 1, n, 1);
@@ -226,26 +213,21 @@ TEST_P(Onesided, rectangles) {
 
 TEST_P(Onesided, a_fence_orders_overlapping_puts) {
     constexpr size_t bytes = 3000, rounds = 60;
-    World world(2);
-    with_windows(world, bytes, [](Place &place) {
-        prepare(place.rank);
-        if (place.rank.rank == 0) {
-            End end = place.to(1);
-            char *send = place.rank.gpu->allocate(0, rounds * bytes);
-            std::vector<char> expected(bytes);
-            // Large and small ones in turn: engine and kernel, where both are in use.
-            for (size_t i = 0; i < rounds; i++) {
-                const size_t length = i % 2 == 0 ? bytes : 1 + i * 13;
-                fill(send + i * bytes, 0, 1, length, i);
-                memcpy(expected.data(), send + i * bytes, length);
-                ASSERT_EQ(SDMA_OK, end.put(send + i * bytes, 0, length));
-                ASSERT_EQ(SDMA_OK, end.line->fence());
-            }
-            char *back = place.rank.gpu->allocate(0, bytes);
-            ASSERT_EQ(SDMA_OK, end.get(back, 0, bytes)); // after the last fence
-            ASSERT_EQ(SDMA_OK, end.flush());
-            EXPECT_EQ(0, memcmp(expected.data(), back, bytes));
+    with_line(bytes, prepare, [](Place &place, End &end) {
+        char *send = place.rank.gpu->allocate(0, rounds * bytes);
+        std::vector<char> expected(bytes);
+        // Large and small ones in turn: engine and kernel, where both are in use.
+        for (size_t i = 0; i < rounds; i++) {
+            const size_t length = i % 2 == 0 ? bytes : 1 + i * 13;
+            fill(send + i * bytes, 0, 1, length, i);
+            memcpy(expected.data(), send + i * bytes, length);
+            ASSERT_EQ(SDMA_OK, end.put(send + i * bytes, 0, length));
+            ASSERT_EQ(SDMA_OK, end.line->fence());
         }
+        char *back = place.rank.gpu->allocate(0, bytes);
+        ASSERT_EQ(SDMA_OK, end.get(back, 0, bytes)); // after the last fence
+        ASSERT_EQ(SDMA_OK, end.flush());
+        EXPECT_EQ(0, memcmp(expected.data(), back, bytes));
     });
 }
 
@@ -306,11 +288,7 @@ TEST(Flush, waits_for_the_signal_behind_the_data) {
     for (const char *initiator : {"host", "gpu"}) {
         With loadstore(params().put_loadstore_max, 0);
         With by(params().put_initiator, initiator);
-        World world(2);
-        with_windows(world, 4096, [](Place &place) {
-            if (place.rank.rank == 1)
-                return;
-            End end = place.to(1);
+        with_line(4096, [](Place &place, End &end) {
             char *memory = place.rank.gpu->allocate(0, 4096);
             fill(memory, 0, 1, 4096, 0);
             for (auto fault : {&fake::Faults::stall_engines, &fake::Faults::stall_before_signal}) {
@@ -328,11 +306,7 @@ TEST(Flush, waits_for_the_signal_behind_the_data) {
 }
 
 TEST(Flush, waits_for_load_store_kernels) {
-    World world(2);
-    with_windows(world, 4096, [](Place &place) {
-        if (place.rank.rank == 1)
-            return;
-        End end = place.to(1);
+    with_line(4096, [](Place &place, End &end) {
         char *memory = place.rank.gpu->allocate(0, 4096);
         place.rank.gpu->faults.hold_launches = true;
         ASSERT_EQ(SDMA_OK, end.put(memory, 0, 4096));
@@ -345,11 +319,7 @@ TEST(Flush, waits_for_load_store_kernels) {
 // The engine has not signalled the first put, so no kernel may do the second yet.
 TEST(Fence, holds_a_kernel_back_behind_an_engine) {
     With loadstore(params().put_loadstore_max, 100);
-    World world(2);
-    with_windows(world, 4096, [](Place &place) {
-        if (place.rank.rank == 1)
-            return;
-        End end = place.to(1);
+    with_line(4096, [](Place &place, End &end) {
         char *memory = place.rank.gpu->allocate(0, 4096);
         place.rank.gpu->faults.stall_before_signal = true;
         ASSERT_EQ(SDMA_OK, end.put(memory, 0, 4000));
@@ -394,11 +364,7 @@ TEST(Flush, can_ask_the_target) {
 TEST(Flush, at_a_target_that_is_hidden_declines) {
     With loadstore(params().put_loadstore_max, 0);
     With at_target(params().flush_at_target, true);
-    World world(2);
-    with_windows(world, 100, [](Place &place) {
-        if (place.rank.rank == 1)
-            return;
-        End end = place.to(1);
+    with_line(100, [](Place &place, End &end) {
         char *memory = place.rank.gpu->allocate(0, 100);
         EXPECT_EQ(SDMA_DECLINED, end.put(memory, 0, 100));
         EXPECT_EQ(SDMA_REASON_no_gpu, end.line->reason());
@@ -409,11 +375,7 @@ TEST(Flush, at_a_target_that_is_hidden_declines) {
 
 TEST(Batches, share_a_doorbell) {
     With loadstore(params().put_loadstore_max, 0);
-    World world(2);
-    with_windows(world, 10000, [](Place &place) {
-        if (place.rank.rank == 1)
-            return;
-        End end = place.to(1);
+    with_line(10000, [](Place &place, End &end) {
         char *memory = place.rank.gpu->allocate(0, 10000);
         const uint64_t before = counter("put_batches");
         for (size_t i = 0; i < 100; i++)
@@ -426,11 +388,7 @@ TEST(Batches, share_a_doorbell) {
 
 TEST(Batches, back_pressure_is_pending_and_ends) {
     With batch(params().put_batch, 4);
-    World world(2);
-    with_windows(world, 1000, [](Place &place) {
-        if (place.rank.rank == 1)
-            return;
-        End end = place.to(1);
+    with_line(1000, [](Place &place, End &end) {
         char *memory = place.rank.gpu->allocate(0, 1000);
         place.rank.gpu->launch_slots = 2;
         place.rank.gpu->faults.hold_launches = true;
