@@ -66,11 +66,11 @@ thread_units='collectives_test memory_test onesided_test'
 address_rows='collectives-small-chunks ahead realloc faults-stall onesided-chaos-2 resident-2'
 address_units=''
 if [ -n "$soak" ]; then
-    thread_units+=' line_fault_test proxy_test'
+    thread_units+=' line_memory_test line_fault_test proxy_test'
     # But for the row that counts its own mappings, which ASan adds to.
     address_rows=$(sed -n '/^lifetime-communicators/d; s/^\([a-z][^|]*\)|.*/\1/p' "$top/test/mpi/tests.list")
     address_units='packet_test plan_test base_test agreement_test collectives_test memory_test fault_test hostile_test
-        onesided_test line_fault_test proxy_test engine_test slots_test resident_test'
+        onesided_test line_memory_test line_fault_test proxy_test engine_test slots_test resident_test'
 fi
 
 # shellcheck disable=SC2086 # lists of words

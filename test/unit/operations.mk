@@ -32,11 +32,15 @@ test_unit_board_test_LDADD = libsdmatest.la $(GTEST_LIBS)
 
 # One-sided operations. With a flush that does not wait the tests must fail.
 line_support = $(fake_node) test/support/lines.hpp
-check_PROGRAMS += test/unit/onesided_test test/unit/line_fault_test test/unit/line_early_flush
-TESTS += test/unit/onesided_test test/unit/line_fault_test test/unit/line_early_flush
+line_tests = test/unit/onesided_test test/unit/line_memory_test test/unit/line_fault_test test/unit/line_early_flush
+check_PROGRAMS += $(line_tests)
+TESTS += $(line_tests)
 
 test_unit_onesided_test_SOURCES = test/unit/onesided_test.cpp $(line_support)
 test_unit_onesided_test_LDADD = libsdmatest.la $(GTEST_LIBS)
+
+test_unit_line_memory_test_SOURCES = test/unit/line_memory_test.cpp $(line_support)
+test_unit_line_memory_test_LDADD = libsdmatest.la $(GTEST_LIBS)
 
 test_unit_line_fault_test_SOURCES = test/unit/line_fault_test.cpp test/support/played_peer.hpp $(line_support)
 test_unit_line_fault_test_LDADD = libsdmatest.la $(GTEST_LIBS)
