@@ -13,7 +13,7 @@ test_ucx_mpi_put_LDADD = $(MPI_LIBS) $(ROCM_LDFLAGS) -lamdhip64 -ldl
 
 # Linked with the transport, as LD_PRELOAD would.
 check_PROGRAMS += test/ucx/uct
-test_ucx_uct_SOURCES = test/ucx/uct.cpp test/ucx/uct.hpp
+test_ucx_uct_SOURCES = test/ucx/uct.cpp test/ucx/uct_pair.hpp test/ucx/uct.hpp
 test_ucx_uct_CPPFLAGS = $(UCX_TEST_CPPFLAGS)
 test_ucx_uct_LDFLAGS = $(AM_LDFLAGS) -Wl,--no-as-needed
 test_ucx_uct_LDADD = libuct_sdma.la $(UCX_LIBS) $(ROCM_LDFLAGS) -lamdhip64

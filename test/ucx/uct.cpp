@@ -4,7 +4,7 @@
 // everything. UCX's own tests skip most of this for a transport without active messages.
 //   uct TEST     one of: data pending fence event keys invalidate kill (run with UCX_SDMA_TX_QUEUE_LEN=2 for little
 //   room)
-#include "test/ucx/uct.hpp"
+#include "test/ucx/uct_pair.hpp"
 
 #include <poll.h>
 #include <sys/wait.h>
@@ -13,170 +13,8 @@
 #include <csignal>
 #include <deque>
 #include <map>
-#include <memory>
 
 namespace {
-
-constexpr size_t window_bytes = 4 << 20;
-
-struct Introduction { // of the target
-    uint8_t device[64], iface[64], key[128];
-    uint64_t base;
-};
-
-// Of UCX's second interface, whose header is not installed.
-struct Deregistration {
-    uint64_t field_mask;
-    unsigned flags;
-    uct_mem_h memh;
-    uct_completion_t *comp;
-};
-extern "C" ucs_status_t uct_md_mem_dereg_v2(uct_md_h md, const Deregistration *params);
-
-// ---- the target ---------------------------------------------------------------------------------------
-
-enum class Order : uint32_t { reallocate, show, invalidate, leave };
-
-int be_target(Peer origin) {
-    must(hipSetDevice(1), "hipSetDevice");
-    Transport transport(nullptr, nullptr);
-    auto memory = std::make_unique<Memory>(transport.md, window_bytes);
-    const auto introduce = [&] {
-        Introduction me{};
-        must(uct_iface_get_device_address(transport.iface, reinterpret_cast<uct_device_addr_t *>(me.device)),
-             "address");
-        must(uct_iface_get_address(transport.iface, reinterpret_cast<uct_iface_addr_t *>(me.iface)), "address");
-        const auto key = transport.key(*memory);
-        std::memcpy(me.key, key.data(), key.size());
-        me.base = reinterpret_cast<uint64_t>(memory->address);
-        origin.send(me);
-    };
-    introduce();
-    for (Order order; (order = origin.receive<Order>()) != Order::leave;) {
-        if (order == Order::show) {
-            const auto at = origin.receive<size_t>(), bytes = origin.receive<size_t>();
-            origin.send(memory->content(at, bytes).data(), bytes);
-        } else if (order == Order::invalidate) {
-            uct_completion_t comp{[](uct_completion_t *) {}, 1, UCS_OK};
-            const Deregistration deregistration{7, 1, memory->memh, &comp}; // all fields; invalidate
-            must(uct_md_mem_dereg_v2(transport.md, &deregistration), "invalidation");
-            for (int i = 0; i < 1000; ++i) {
-                uct_worker_progress(transport.worker);
-            }
-            check(comp.count == 1, "invalid although a peer still maps it");
-            origin.send(1);
-            must(progress_until(transport.worker, [&] { return comp.count == 0; }), "the end of the invalidation");
-            origin.send(2);
-            must(uct_md_mem_reg(transport.md, memory->address, window_bytes, UCT_MD_MEM_ACCESS_ALL, &memory->memh),
-                 "registration");
-            introduce();
-        } else {
-            memory = nullptr;
-            memory = std::make_unique<Memory>(transport.md, window_bytes);
-            introduce();
-        }
-    }
-    return failures != 0;
-}
-
-// ---- the origin ---------------------------------------------------------------------------------------
-
-struct Origin {
-    explicit Origin(Peer to, pid_t pid)
-        : target(to), child(pid), transport(on_error, this), memory(transport.md, window_bytes) {
-        hello = target.receive<Introduction>();
-        ep = connect();
-        unpack();
-    }
-    ~Origin() {
-        uct_rkey_release(transport.component, &key);
-        if (ep != nullptr) {
-            uct_ep_destroy(ep);
-        }
-    }
-    Origin(const Origin &) = delete;
-    Origin &operator=(const Origin &) = delete;
-
-    static ucs_status_t on_error(void *arg, uct_ep_h, ucs_status_t status) {
-        auto *self = static_cast<Origin *>(arg);
-        ++self->errors;
-        self->error = status;
-        return UCS_OK;
-    }
-    uct_ep_h connect() {
-        const auto *device = reinterpret_cast<uct_device_addr_t *>(hello.device);
-        const auto *address = reinterpret_cast<uct_iface_addr_t *>(hello.iface);
-        check(uct_iface_is_reachable(transport.iface, device, address) != 0, "the target is reachable");
-        uct_ep_params_t params{};
-        params.field_mask = UCT_EP_PARAM_FIELD_IFACE | UCT_EP_PARAM_FIELD_DEV_ADDR | UCT_EP_PARAM_FIELD_IFACE_ADDR;
-        params.iface = transport.iface;
-        params.dev_addr = device;
-        params.iface_addr = address;
-        uct_ep_h made = nullptr;
-        must(uct_ep_create(&params, &made), "endpoint");
-        return made;
-    }
-    void unpack() { must(uct_rkey_unpack(transport.component, hello.key, &key), "unpacking the key"); }
-    void renew() {
-        target.send(Order::reallocate);
-        hello = target.receive<Introduction>();
-        uct_rkey_release(transport.component, &key);
-        unpack();
-    }
-    template <class Done> void until(Done done, const char *what) {
-        must(progress_until(transport.worker, done), what);
-    }
-    void flush(uct_ep_h on) {
-        until([&] { return uct_ep_flush(on, 0, nullptr) == UCS_OK; }, "flush");
-    }
-    // Waits for room.
-    ucs_status_t put(uct_ep_h on, size_t from, size_t to, size_t bytes, uct_completion_t *comp = nullptr) {
-        const uct_iov_t iov = memory.iov(from, bytes);
-        ucs_status_t status = UCS_ERR_NO_RESOURCE;
-        until(
-            [&] {
-                return (status = uct_ep_put_zcopy(on, &iov, 1, hello.base + to, key.rkey, comp)) != UCS_ERR_NO_RESOURCE;
-            },
-            "room for a put");
-        return status;
-    }
-    // What is at the target, as it sees it at once.
-    std::vector<uint8_t> target_content(size_t at, size_t bytes) {
-        target.send(Order::show);
-        target.send(at);
-        target.send(bytes);
-        std::vector<uint8_t> seen(bytes);
-        target.receive(seen.data(), bytes);
-        return seen;
-    }
-    // The same by a get.
-    std::vector<uint8_t> fetched(size_t at, size_t bytes) {
-        Memory to(transport.md, bytes);
-        uct_completion_t comp{[](uct_completion_t *) {}, 1, UCS_OK};
-        const uct_iov_t iov = to.iov(0, bytes);
-        ucs_status_t status = UCS_ERR_NO_RESOURCE;
-        until(
-            [&] {
-                status = uct_ep_get_zcopy(ep, &iov, 1, hello.base + at, key.rkey, &comp);
-                return status != UCS_ERR_NO_RESOURCE;
-            },
-            "room for a get");
-        check(status == UCS_INPROGRESS, "get: %s", ucs_status_string(status));
-        until([&] { return comp.count == 0; }, "get");
-        check(comp.status == UCS_OK, "get: %s", ucs_status_string(comp.status));
-        return to.content(0, bytes);
-    }
-
-    Peer target;
-    pid_t child;
-    Transport transport;
-    Memory memory;
-    Introduction hello{};
-    uct_ep_h ep = nullptr;
-    uct_rkey_bundle_t key{};
-    int errors = 0;
-    ucs_status_t error = UCS_OK;
-};
 
 std::vector<uint8_t> pattern(size_t bytes, unsigned seed) {
     std::vector<uint8_t> made(bytes);
@@ -248,14 +86,9 @@ void test_data(Origin &o) {
         },
         "get_short");
     check(std::equal(seen.begin(), seen.end(), expected.begin() + 5), "get_short");
-    uct_completion_t comp{[](uct_completion_t *) {}, 1, UCS_OK};
-    ucs_status_t status = UCS_ERR_NO_RESOURCE;
-    o.until(
-        [&] {
-            return (status = uct_ep_get_bcopy(o.ep, take, &seen, 9000, o.hello.base + 77, o.key.rkey, &comp)) !=
-                   UCS_ERR_NO_RESOURCE;
-        },
-        "get_bcopy");
+    uct_completion_t comp = completion();
+    const ucs_status_t status = o.answer(
+        [&] { return uct_ep_get_bcopy(o.ep, take, &seen, 9000, o.hello.base + 77, o.key.rkey, &comp); }, "get_bcopy");
     o.until([&] { return status == UCS_OK || comp.count == 0; }, "get_bcopy");
     check(seen.size() == 9000 && std::equal(seen.begin(), seen.end(), expected.begin() + 77), "get_bcopy");
     check(uct_ep_put_zcopy(o.ep, nullptr, 0, o.hello.base, o.key.rkey, nullptr) == UCS_OK, "no bytes");
@@ -312,7 +145,7 @@ void test_pending(Origin &o) {
     int ended = 0;
     static int *ended_at = nullptr;
     ended_at = &ended;
-    uct_completion_t first{[](uct_completion_t *) {}, 1, UCS_OK};
+    uct_completion_t first = completion();
     check(o.put(o.ep, 0, 1 << 20, 1 << 20, &first) == UCS_INPROGRESS, "put");
     uct_completion_t flushed{[](uct_completion_t *) { *ended_at = 1; }, 1, UCS_OK};
     must(uct_ep_flush(o.ep, 0, &flushed) == UCS_INPROGRESS, "a flush with a put outstanding is in progress");
@@ -332,7 +165,7 @@ void test_pending(Origin &o) {
 
     // purge: each request comes back once, none is issued.
     order.clear();
-    uct_completion_t busy{[](uct_completion_t *) {}, 1, UCS_OK};
+    uct_completion_t busy = completion();
     o.put(o.ep, 0, 0, 1 << 20, &busy);
     std::deque<Queued> purged;
     for (size_t i = 0; i < 10; ++i) {
@@ -379,7 +212,7 @@ void test_event(Origin &o) {
     constexpr unsigned events = UCT_EVENT_SEND_COMP | UCT_EVENT_RECV;
     size_t sleeps = 0;
     for (int round = 0; round < 20; ++round) {
-        uct_completion_t comp{[](uct_completion_t *) {}, 1, UCS_OK};
+        uct_completion_t comp = completion();
         check(o.put(o.ep, 0, 0, window_bytes, &comp) == UCS_INPROGRESS, "put");
         while (comp.count > 0) {
             const ucs_status_t status = uct_iface_event_arm(o.transport.iface, events);
@@ -418,12 +251,8 @@ void test_keys(Origin &o) {
             const uct_iov_t iov = o.memory.iov(0, 4096);
             for (const uint64_t at : {o.hello.base, o.hello.base + window_bytes - 4096, o.hello.base - 4096,
                                       o.hello.base + window_bytes, ~uint64_t{0} - 100}) {
-                ucs_status_t status = UCS_ERR_NO_RESOURCE;
-                o.until(
-                    [&] {
-                        return (status = uct_ep_put_zcopy(o.ep, &iov, 1, at, key.rkey, nullptr)) != UCS_ERR_NO_RESOURCE;
-                    },
-                    "an answer");
+                const ucs_status_t status =
+                    o.answer([&] { return uct_ep_put_zcopy(o.ep, &iov, 1, at, key.rkey, nullptr); }, "an answer");
                 refused += status != UCS_OK && status != UCS_INPROGRESS;
             }
             uct_rkey_release(o.transport.component, &key);
@@ -479,7 +308,7 @@ void test_invalidate(Origin &o) {
 
 // The target is killed: everything outstanding ends, the handler is called once, later operations are refused.
 void test_kill(Origin &o) {
-    uct_completion_t comp{[](uct_completion_t *) {}, 1, UCS_OK};
+    uct_completion_t comp = completion();
     check(uct_ep_check(o.ep, 0, nullptr) == UCS_OK, "check of a living peer");
     uct_worker_progress(o.transport.worker);
     check(o.errors == 0, "a living peer is no error");
