@@ -20,7 +20,7 @@ struct Late_runtime : gpu::Runtime {
     bool stores = true;  // streams can store
     bool streams = true; // there are streams
     bool stuck = false;  // nothing on a stream ever completes
-    gpu::Status copies = gpu::Status::ok;
+    gpu::Status copies = gpu::Status::ok, submissions = gpu::Status::ok;
     int in_use = 0; // allocations
     std::vector<gpu::Device> gpus{{.pci = {0, 0xc1, 0, 0}, .target = "none", .wave_lanes = 32, .workgroups = 1}};
 
@@ -29,7 +29,7 @@ struct Late_runtime : gpu::Runtime {
         Late_runtime &owner;
         std::mutex mutex;
         std::deque<std::function<void()>> work;
-        uint64_t given = 0, done = 0;
+        uint64_t given = 0, submitted = 0, done = 0;
 
         gpu::Status give(std::function<void()> action) {
             std::lock_guard guard(mutex);
@@ -47,9 +47,15 @@ struct Late_runtime : gpu::Runtime {
                 return gpu::Status::unsupported;
             return give([=] { std::memcpy(reinterpret_cast<void *>(address), &value, width); });
         }
+        gpu::Status submit() override {
+            std::lock_guard guard(mutex);
+            if (owner.submissions == gpu::Status::ok)
+                submitted = given;
+            return owner.submissions;
+        }
         gpu::Status mark(uint64_t &mark) override {
             std::lock_guard guard(mutex);
-            mark = given;
+            mark = submitted = given;
             return gpu::Status::ok;
         }
         // Time passes when somebody looks: one step each.
@@ -60,7 +66,7 @@ struct Late_runtime : gpu::Runtime {
         }
         bool step() {
             std::lock_guard guard(mutex);
-            if (owner.stuck || work.empty())
+            if (owner.stuck || work.empty() || done == submitted)
                 return false;
             work.front()();
             work.pop_front();

@@ -220,6 +220,35 @@ TEST_F(Proxy_line, stops_when_pointers_make_no_sense) {
     sdma_log_to(nullptr);
 }
 
+TEST_F(Proxy_line, a_shortage_of_memory_that_passes_loses_nothing) {
+    static int lines;
+    lines = 0;
+    sdma_log_to([](int, const char *) { lines++; });
+    for (gpu::Status Late_runtime::*call : {&Late_runtime::copies, &Late_runtime::submissions}) {
+        open();
+        uint64_t src = 1, dst = 0, word = 0;
+        (*runtime).*call = gpu::Status::no_memory;
+        put_copy(&dst, &src, 8);
+        put_fence(&word, 1);
+        ring_doorbell();
+        for (int turn = 0; turn < 5; turn++)
+            line->serve();
+        while (stream->step()) {
+        }
+        EXPECT_EQ(word, 0u);
+        (*runtime).*call = gpu::Status::ok;
+        line->serve();
+        EXPECT_EQ(read, written);
+        while (stream->step()) {
+        }
+        EXPECT_EQ(dst, 1u);
+        EXPECT_EQ(word, 1u);
+        EXPECT_TRUE(line->close(1000));
+    }
+    EXPECT_EQ(lines, 2) << "one for each line";
+    sdma_log_to(nullptr);
+}
+
 TEST_F(Proxy_line, stops_when_the_runtime_fails) {
     sdma_log_to([](int, const char *) {});
     open();

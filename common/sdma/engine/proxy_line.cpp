@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdio>
 #include <thread>
+#include <utility>
 
 #include "../base/base.hpp"
 
@@ -59,7 +60,7 @@ bool Line::serve() {
     if (!turn || closing() || stopped_)
         return false;
     const uint64_t rung = load(ring_.doorbell);
-    if (rung == read_ && held_.bytes == 0)
+    if (rung == read_ && held_.bytes == 0 && submitted_)
         return false;
     // A producer publishes the write pointer before it rings: hardware may load either.
     const uint64_t written = load(ring_.write_pointer);
@@ -84,17 +85,19 @@ bool Line::consume(uint64_t rung) {
             break;
         }
         const gpu::Status status = execute(command);
-        if (status == gpu::Status::pending)
-            break; // the packet stays in the ring until the next turn
-        if (!check(status, "packet"))
-            break;
+        if (passes(status) || !check(status, "packet"))
+            break; // what passes leaves the packet in the ring until the next turn
         read_ += command.dwords * sizeof(uint32_t);
         publish(ring_.read_pointer, read_);
     }
     // What came before a refused packet still happens; with a full stream, at the next turn.
     const gpu::Status held = copy_held();
-    if (held == gpu::Status::pending || check(held, "copy"))
-        check(stream_->submit(), "submission");
+    if (passes(held) || check(held, "copy")) {
+        const gpu::Status status = stream_->submit();
+        submitted_ = status == gpu::Status::ok;
+        if (!passes(status))
+            check(status, "submission");
+    }
     if (!raised_.empty() && !raised_marked_)
         raised_marked_ = stream_->mark(raised_mark_) == gpu::Status::ok;
     return read_ != start;
@@ -187,6 +190,14 @@ gpu::Status Line::raise(uint64_t address, uint64_t amount) {
         raised_marked_ = false;
     }
     return status;
+}
+
+// What another attempt may cure. A shortage that does not pass ends by the time limit of whoever waits for the queue.
+bool Line::passes(gpu::Status status) {
+    if (status == gpu::Status::no_memory && !std::exchange(shortage_logged_, true))
+        log(0, "proxy: %s waits at ring offset %#llx: %s", label_.c_str(),
+            static_cast<unsigned long long>(read_ & (ring_.bytes - 1)), gpu::to_string(status));
+    return status == gpu::Status::pending || status == gpu::Status::no_memory;
 }
 
 bool Line::check(gpu::Status status, const char *what) {

@@ -49,6 +49,7 @@ private:
     gpu::Status signal_by_copy(uint64_t address, uint64_t value, uint32_t width);
     gpu::Status raise(uint64_t address, uint64_t amount);
     bool settle(std::chrono::steady_clock::time_point deadline);
+    bool passes(gpu::Status status);
     bool check(gpu::Status status, const char *what);
     void refuse(uint64_t offset, uint64_t dwords);
 
@@ -60,6 +61,8 @@ private:
     std::atomic<bool> closing_{false};
     alignas(64) std::atomic<bool> serving_{false}; // whoever set it may touch what follows
     alignas(64) bool stopped_ = false;
+    bool submitted_ = true; // what the stream has gathered
+    bool shortage_logged_ = false;
     uint64_t read_;
     Command held_;                                  // copies that follow on each other, not yet given to the stream
     std::unordered_map<uint64_t, uint64_t> raised_; // words that ATOMICs raised here -> last value, on its way

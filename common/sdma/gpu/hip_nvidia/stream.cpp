@@ -92,7 +92,12 @@ Status Cuda_stream::give_stores() {
     const unsigned count = gathered_ + 1;
     add_store(reinterpret_cast<uint64_t>(reached_), ++marks_, sizeof marks_);
     gathered_ = 0;
-    return driver_.status("store signals", driver_.cuStreamBatchMemOp(stream, count, stores_.data(), 0));
+    const Status status = driver_.status("store signals", driver_.cuStreamBatchMemOp(stream, count, stores_.data(), 0));
+    if (status == Status::no_memory) { // may pass: they are still there for another attempt
+        gathered_ = count - 1;
+        --marks_;
+    }
+    return status;
 }
 
 Status Cuda_stream::mark(uint64_t &mark) {
