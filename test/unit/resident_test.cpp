@@ -382,7 +382,7 @@ TEST_F(Collectives, do_not_start_a_kernel_before_there_is_room_for_it) {
                 rank.context->queue(0, {0, static_cast<uint8_t>(peer), 0, 0}, sdma::engine::Producer::device, reason));
         for (auto *queue : queues) {
             ASSERT_NE(nullptr, queue);
-            queue->kernels_must_not_wait = true;
+            queue->read_by_software = true;
             EXPECT_TRUE(queue->claim(queue->bytes)); // somebody else's
         }
         char *send = rank.gpu->allocate(0, 2000), *recv = rank.gpu->allocate(0, 2000);

@@ -206,6 +206,13 @@ TEST_F(User_queue, SaysThatAWordIsNotKnown) {
     engine::Engines wrong(runtime);
     params().signal = right;
     EXPECT_EQ(said, "parameter signal: \"fenc\" is not auto or atomic or fence");
+    said.clear();
+    params().engine = "usr"; // SetUpTestSuite's word comes back with the next line
+    engine::Engines all(runtime);
+    params().engine = "user";
+    EXPECT_EQ(said, "parameter engine: \"usr\" is not auto or user or proxy or none");
+    for (const auto &back_end : all.report(0))
+        EXPECT_EQ(back_end.reason, SDMA_REASON_none) << back_end.back_end << " is taken, as with auto";
     sdma_log_to(nullptr);
 }
 
@@ -217,9 +224,10 @@ TEST_F(User_queue, SaysWhichRingSizeIsUsed) {
     engine::Engines wrong(runtime), again(runtime);
     params().ring_bytes = right;
     sdma_log_to(nullptr);
-    EXPECT_EQ(said, "parameter ring_bytes: 100000 is not a power of two of at least 4096; 65536 is used");
+    EXPECT_EQ(said, "parameter ring_bytes: 100000 is not a power of two from 4096 to 64 MiB; 65536 is used");
     EXPECT_EQ(engine::ring_size(0), 4096u);
     EXPECT_EQ(engine::ring_size(8192), 8192u);
+    EXPECT_EQ(engine::ring_size(SIZE_MAX), size_t{64} << 20);
 }
 
 // ---- the back end alone, on a thunk that the test bends ----------------------------------------------

@@ -43,10 +43,11 @@ struct Queue {
     std::function<void()> wake;
     // Set before destroy() after a fault: a kernel may still come to the ring, so its memory stays.
     bool faulty = false;
-    // Its consumer is a thread that calls the runtime, whose driver may hold a lock while it waits for kernels: where
-    // memory is unmapped, or freed by the application. A kernel that waited for room would be waited for itself
-    // (seen on 2 x H200), so room is claimed before it starts.
-    bool kernels_must_not_wait = false;
+    // Its consumer is a thread that calls the runtime: packets have no size limit of hardware's, and kernels must not
+    // wait for it. The runtime's driver may hold a lock while it waits for kernels, where memory is unmapped or freed
+    // by the application; a kernel that waited for room would be waited for itself (seen on 2 x H200), so room is
+    // claimed before it starts.
+    bool read_by_software = false;
     // For a kernel's packets of `packet_bytes` in all, until they are consumed; false: not now. A claim that can never
     // be fits into an idle ring. Any thread.
     bool claim(uint64_t packet_bytes);
@@ -73,7 +74,9 @@ inline bool Queue::claim(uint64_t packet_bytes) {
 inline void Queue::unclaim(uint64_t packet_bytes) { claimed -= with_pads(packet_bytes); }
 
 // The size of a ring for which the parameter ring_bytes says `wanted`.
-inline constexpr size_t ring_size(size_t wanted) { return std::bit_floor(std::max<size_t>(wanted, 4096)); }
+inline constexpr size_t ring_size(size_t wanted) {
+    return std::bit_floor(std::clamp<size_t>(wanted, 4096, size_t{64} << 20));
+}
 
 // A number for Queue::generation.
 uint64_t new_generation();

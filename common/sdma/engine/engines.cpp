@@ -28,33 +28,30 @@ uint64_t peek(const uint64_t *word) {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr std::initializer_list<const char *> engine_words = {"auto", "user", "proxy", "none"};
+
+bool one_of(const char *word, std::initializer_list<const char *> known) {
+    return std::any_of(known.begin(), known.end(), [word](const char *one) { return std::strcmp(word, one) == 0; });
+}
+
 // Whether the parameter `engine` asks for this back end.
 bool selected(const char *back_end) {
     const char *wanted = params().engine;
-    if (std::strcmp(wanted, back_end) == 0 || std::strcmp(wanted, "auto") == 0)
-        return true;
-    const bool known =
-        std::strcmp(wanted, "user") == 0 || std::strcmp(wanted, "proxy") == 0 || std::strcmp(wanted, "none") == 0;
-    if (!known) {
-        static std::atomic<bool> logged{false};
-        if (!logged.exchange(true))
-            log(0, "parameter engine: \"%s\" is not auto, user, proxy or none; auto is used", wanted);
-    }
-    return !known;
+    return one_of(wanted, {back_end, "auto"}) || !one_of(wanted, engine_words);
 }
 
 // A word that is not known is taken for the default: say so.
 void check_word(const char *name, const char *word, std::initializer_list<const char *> known) {
+    if (one_of(word, known))
+        return;
     std::string names;
-    for (const char *one : known) {
-        if (std::strcmp(word, one) == 0)
-            return;
+    for (const char *one : known)
         names += names.empty() ? one : std::string(" or ") + one;
-    }
     log(0, "parameter %s: \"%s\" is not %s", name, word, names.c_str());
 }
 
 void check_words() {
+    check_word("engine", params().engine, engine_words);
     check_word("initiator", params().initiator, {"auto", "gpu", "host"});
     check_word("launch", params().launch, {"call", "resident"});
     check_word("signal", params().signal, {"auto", "atomic", "fence"});
@@ -65,7 +62,7 @@ void check_ring_bytes() {
     static std::atomic<bool> logged{false};
     const size_t wanted = params().ring_bytes, used = ring_size(wanted);
     if (used != wanted && !logged.exchange(true))
-        log(0, "parameter ring_bytes: %zu is not a power of two of at least 4096; %zu is used", wanted, used);
+        log(0, "parameter ring_bytes: %zu is not a power of two from 4096 to 64 MiB; %zu is used", wanted, used);
 }
 
 // What other processes hold now they may give back: such a refusal is not for good, but asking again

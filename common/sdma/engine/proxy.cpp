@@ -97,7 +97,7 @@ sdma_reason_t Proxy::create(int device, uint32_t engine, Producer producer, std:
     made->placement = Placement::host_pinned;
     made->gpu_ringable = true;
     made->prefers_fence = true; // an addition needs the word's old value: a blocking copy
-    made->kernels_must_not_wait = true;
+    made->read_by_software = true;
     made->generation = new_generation();
     made->device = device;
     made->engine = engine;

@@ -19,7 +19,7 @@ uint64_t load_acquire(const uint64_t *word) { return __atomic_load_n(word, __ATO
 
 // The limit is the hardware's.
 uint64_t chunk_bytes(const engine::Queue &queue) {
-    return plan::clamp_chunk(queue.kernels_must_not_wait ? packet::copy_limit : params().chunk_max);
+    return plan::clamp_chunk(queue.read_by_software ? packet::copy_limit : params().chunk_max);
 }
 
 // What a batch may take of a ring: as much as one reservation can, so that it never waits for itself.
@@ -57,7 +57,7 @@ bool Batch::add(uint64_t src, uint64_t dst, uint64_t bytes, engine::Queue *queue
     if (queue) {
         auto leg = std::find_if(legs_.begin(), legs_.end(), [&](const Leg &leg) { return leg.queue == queue; });
         // One record, one limit of its copies.
-        if (!legs_.empty() && legs_[0].queue->kernels_must_not_wait != queue->kernels_must_not_wait)
+        if (!legs_.empty() && legs_[0].queue->read_by_software != queue->read_by_software)
             return false;
         const uint64_t dwords = plan::copies(bytes, chunk_bytes(*queue)) * packet::Copy::dwords;
         if (leg != legs_.end() && leg->dwords + dwords + signals_dwords > most_dwords(*queue))
@@ -248,7 +248,7 @@ Batch::Progress Batch::launch(Started &started, gpu::Kernel kernel, uint32_t wor
 
 // All or none, as for collectives; kept until the end.
 bool Batch::claim_rings() {
-    const auto needed = [this](const Leg &leg) { return leg.queue->kernels_must_not_wait && !by_host_; };
+    const auto needed = [this](const Leg &leg) { return leg.queue->read_by_software && !by_host_; };
     for (Leg &leg : legs_) {
         const uint64_t bytes = (leg.dwords + signals_dwords) * sizeof(uint32_t);
         if (leg.claim != 0 || !needed(leg))
@@ -353,7 +353,7 @@ Batch::Progress Batch::poll() {
     if (!started_)
         if (Progress progress = start(); progress != Progress::moved)
             return progress;
-    if (!legs_.empty() && legs_[0].queue->kernels_must_not_wait && !all_raised())
+    if (!legs_.empty() && legs_[0].queue->read_by_software && !all_raised())
         serve();
     if (issue_open())
         return resident_->poll() == gpu::Status::failed ? fail("the resident kernel is dead") : Progress::waiting;

@@ -149,7 +149,7 @@ void Transfer::add_peer(uint32_t peer, const char *src, uint64_t dst, uint64_t b
         leg.queue = static_cast<uint32_t>(found - queues_.begin());
         if (found == queues_.end())
             queues_.push_back(queue);
-        software_ = software_ || queue->kernels_must_not_wait;
+        software_ = software_ || queue->read_by_software;
     } else {
         copy_.needed = true;
         loadstore_bytes_ += bytes;
@@ -185,8 +185,8 @@ bool Transfer::build_record() {
     operation.slot = team_.slot(call_);
     operation.signal_kind = signal_kind_;
     // The limit is the hardware's.
-    const bool any_size = std::all_of(queues_.begin(), queues_.end(),
-                                      [](const engine::Queue *queue) { return queue->kernels_must_not_wait; });
+    const bool any_size =
+        std::all_of(queues_.begin(), queues_.end(), [](const engine::Queue *queue) { return queue->read_by_software; });
     operation.chunk_bytes = plan::clamp_chunk(any_size ? packet::copy_limit : params().chunk_max);
     operation.spin_budget = plan::spin_budget(static_cast<uint64_t>(std::max(params().hardware_timeout, 1)),
                                               by_host_ ? plan::Initiator::host : plan::Initiator::gpu);
@@ -279,7 +279,7 @@ uint64_t Transfer::packet_dwords(uint32_t queue) const {
 bool Transfer::claim_rings() {
     while (claims_.size() < queues_.size()) {
         const auto q = static_cast<uint32_t>(claims_.size());
-        const uint64_t bytes = queues_[q]->kernels_must_not_wait ? packet_dwords(q) * sizeof(uint32_t) : 0;
+        const uint64_t bytes = queues_[q]->read_by_software ? packet_dwords(q) * sizeof(uint32_t) : 0;
         if (bytes != 0 && !queues_[q]->claim(bytes)) {
             unclaim_rings();
             return false;
