@@ -55,8 +55,10 @@ void work(Job &job, MPI_Comm comm, int rounds) {
         const auto count = static_cast<int>(bytes);
         MPI_Alltoall(out.data(), count, MPI_BYTE, in.data(), count, MPI_BYTE, comm);
         job.check(in == wanted, "alltoall of %zu bytes", bytes);
-        MPI_Allgather(&round, 1, MPI_INT, in.data(), 4, MPI_BYTE, comm);
         std::vector<int> rounds_of(ranks, -1);
+        MPI_Allgather(&round, 1, MPI_INT, rounds_of.data(), sizeof(int), MPI_BYTE, comm);
+        job.check(rounds_of == std::vector<int>(ranks, round), "allgather as bytes in round %d", round);
+        std::fill(rounds_of.begin(), rounds_of.end(), -1);
         rounds_of[static_cast<size_t>(rank)] = round;
         MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, rounds_of.data(), 1, MPI_INT, comm);
         job.check(rounds_of == std::vector<int>(ranks, round), "allgather in round %d", round);

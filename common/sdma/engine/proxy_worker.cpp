@@ -63,6 +63,7 @@ struct Worker::Shared {
     std::atomic<bool> arrived{false};
     std::mutex mutex;
     std::vector<std::shared_ptr<Line>> arriving; // guarded by mutex
+    std::vector<std::shared_ptr<Line>> lines;    // the thread's; here, so that a forked child still knows them
 
     void wake() {
         calls.fetch_add(1);
@@ -137,7 +138,6 @@ void *thread_main(void *argument) {
 } // namespace
 
 void Worker::Shared::run() {
-    std::vector<std::shared_ptr<Line>> lines;
     Clock::time_point last_work = Clock::now();
     uint32_t seen = calls.load();
     for (uint32_t turn = 0; !stop.load(std::memory_order_relaxed); turn++) {
