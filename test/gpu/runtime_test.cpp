@@ -11,6 +11,9 @@
 #include <string>
 #include <vector>
 
+#include <cuda.h>
+
+#include "common/sdma/gpu/hip_nvidia/stream.hpp"
 #include "test/gpu/runtime_test.hpp"
 
 namespace {
@@ -109,6 +112,29 @@ TEST(Nvidia, streams_order_signals_behind_copies) {
     EXPECT_EQ(b.read(), in);
     gpu->free_shared(words);
     gpu->free_shared(tail);
+}
+
+TEST(Nvidia, a_stream_keeps_signals_that_the_driver_had_no_memory_for) {
+    const auto gpu = runtime();
+    auto driver = gpu::nvidia::find_driver();
+    CUcontext context = nullptr;
+    ASSERT_TRUE(driver && driver->cuCtxGetCurrent(&context) == CUDA_SUCCESS);
+    const auto store = driver->cuStreamBatchMemOp;
+    auto *word = static_cast<uint64_t *>(gpu->allocate_shared(4096));
+    {
+        const auto stream = gpu::nvidia::Cuda_stream::make(*driver, context);
+        ASSERT_NE(stream, nullptr);
+        driver->cuStreamBatchMemOp = [](auto...) { return CUDA_ERROR_OUT_OF_MEMORY; };
+        EXPECT_EQ(stream->store(reinterpret_cast<uint64_t>(word), 9, 8), Status::ok);
+        EXPECT_EQ(stream->submit(), Status::no_memory);
+        driver->cuStreamBatchMemOp = store;
+        EXPECT_EQ(stream->submit(), Status::ok);
+        uint64_t mark = 0;
+        EXPECT_EQ(stream->mark(mark), Status::ok);
+        EXPECT_TRUE(within_seconds(5, [&] { return stream->reached(mark) == Status::ok; }));
+        EXPECT_EQ(__atomic_load_n(word, __ATOMIC_ACQUIRE), 9u);
+    }
+    gpu->free_shared(word);
 }
 
 TEST(Nvidia, pins_a_shared_segment) {

@@ -47,6 +47,19 @@ sanitized_run() {
     "${@:2}"
 }
 
+# The finder of leaks looks into other threads; it crashed once of 80 rows, where the test itself had passed. Another run,
+# then; what ASan finds ends a row at once.
+address_row() {
+    local output status
+    for _ in 1 2; do
+        status=0
+        output=$(mpi_test "$1" 2>&1) || status=$?
+        printf '%s\n' "$output"
+        [ $status != 0 ] && grep -q 'LeakSanitizer has encountered a fatal error' <<<"$output" || return $status
+    done
+    return 1
+}
+
 units() {
     local program
     for program in "$@"; do
@@ -67,8 +80,9 @@ address_rows='collectives-small-chunks ahead realloc faults-stall onesided-chaos
 address_units=''
 if [ -n "$soak" ]; then
     thread_units+=' line_memory_test line_fault_test proxy_test'
-    # But for the row that counts its own mappings, which ASan adds to.
-    address_rows=$(sed -n '/^lifetime-communicators/d; s/^\([a-z][^|]*\)|.*/\1/p' "$top/test/mpi/tests.list")
+    # But for the row that counts its own mappings, which ASan adds to, and the one in which only Open MPI's code runs.
+    address_rows=$(sed -n '/^lifetime-communicators/d; /^rma-without-ours/d; s/^\([a-z][^|]*\)|.*/\1/p' \
+        "$top/test/mpi/tests.list")
     address_units='packet_test plan_test base_test agreement_test collectives_test memory_test fault_test hostile_test
         onesided_test line_memory_test line_fault_test proxy_test engine_test slots_test resident_test'
 fi
@@ -79,7 +93,7 @@ fi
         $(programs_of $address_rows) ${address_units:+$(printf 'test/unit/%s ' $address_units)}
     [ -z "$soak" ] || register sanitizers/address-units 600 sanitized_run address units $address_units
     for row in $address_rows; do
-        register "sanitizers/address-$row" 900 sanitized_run address mpi_test "$row"
+        register "sanitizers/address-$row" 900 sanitized_run address address_row "$row"
     done
     register sanitizers/thread-make 1200 sanitized_make thread thread $(printf 'test/unit/%s ' $thread_units)
     register sanitizers/thread-units 900 sanitized_run thread units $thread_units

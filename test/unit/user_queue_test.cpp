@@ -205,12 +205,12 @@ TEST_F(User_queue, SaysThatAWordIsNotKnown) {
     params().signal = "fenc";
     engine::Engines wrong(runtime);
     params().signal = right;
-    EXPECT_EQ(said, "parameter signal: \"fenc\" is not auto or atomic or fence");
+    EXPECT_EQ(said, "parameter signal: \"fenc\" is not auto or atomic or fence; auto is used");
     said.clear();
     params().engine = "usr"; // SetUpTestSuite's word comes back with the next line
     engine::Engines all(runtime);
     params().engine = "user";
-    EXPECT_EQ(said, "parameter engine: \"usr\" is not auto or user or proxy or none");
+    EXPECT_EQ(said, "parameter engine: \"usr\" is not auto or user or proxy or none; auto is used");
     for (const auto &back_end : all.report(0))
         EXPECT_EQ(back_end.reason, SDMA_REASON_none) << back_end.back_end << " is taken, as with auto";
     sdma_log_to(nullptr);

@@ -40,14 +40,14 @@ bool selected(const char *back_end) {
     return one_of(wanted, {back_end, "auto"}) || !one_of(wanted, engine_words);
 }
 
-// A word that is not known is taken for the default: say so.
+// A word that is not known is taken for the first one, the default: say so.
 void check_word(const char *name, const char *word, std::initializer_list<const char *> known) {
     if (one_of(word, known))
         return;
     std::string names;
     for (const char *one : known)
         names += names.empty() ? one : std::string(" or ") + one;
-    log(0, "parameter %s: \"%s\" is not %s", name, word, names.c_str());
+    log(0, "parameter %s: \"%s\" is not %s; %s is used", name, word, names.c_str(), *known.begin());
 }
 
 void check_words() {

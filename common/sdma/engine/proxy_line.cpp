@@ -239,7 +239,9 @@ bool Line::close(int timeout_ms) {
 bool Line::settle(Clock::time_point deadline) {
     stopped_ = true;
     uint64_t mark = 0;
-    gpu::Status status = stream_->mark(mark);
+    gpu::Status status;
+    while ((status = stream_->mark(mark)) == gpu::Status::no_memory && Clock::now() < deadline)
+        std::this_thread::yield();
     if (status == gpu::Status::ok)
         while ((status = stream_->reached(mark)) == gpu::Status::pending && Clock::now() < deadline)
             std::this_thread::yield();
