@@ -39,13 +39,13 @@ void Fragments::freed(const void *base) {
         freed_[fragment / block_bytes] = fragment;
 }
 
-// ROCr knows an address in a block that it holds, and where no allocation is it reports the whole block.
+// Of an address in a block that ROCr holds, but in no allocation, it reports the block's bounds: 5.2.3 as memory of its
+// own, 6.1.2 as unknown.
 bool Fragments::kept(uintptr_t fragment) const {
     hsa_amd_pointer_info_t info{};
     info.size = sizeof info;
     return system_.api.hsa_amd_pointer_info(reinterpret_cast<const void *>(fragment), &info, nullptr, nullptr,
                                             nullptr) == HSA_STATUS_SUCCESS &&
-           info.type == HSA_EXT_POINTER_TYPE_HSA &&
            reinterpret_cast<uintptr_t>(info.agentBaseAddress) % block_bytes == 0 && info.sizeInBytes == block_bytes;
 }
 
