@@ -36,8 +36,7 @@ const char *to_string(Status status) {
     case Status::invalid:
         return "invalid argument";
     case Status::kept:
-        return "ROCr keeps too many blocks of small allocations that were shared and freed; "
-               "HSA_DISABLE_FRAGMENT_ALLOCATOR=1 avoids it";
+        return "ROCr keeps too many blocks of small allocations that were shared and freed";
     case Status::failed:
         return "failed";
     }

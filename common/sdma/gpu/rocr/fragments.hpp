@@ -13,10 +13,10 @@
 namespace sdma::gpu::rocr {
 
 // ROCr cuts allocations below 2 MiB from blocks of 2 MiB. Once one of them is exported, its block is given back to the
-// driver when all of them are freed, but until ROCm 7.2 that never happens if there were two or more: who allocates,
-// shares and frees small buffers loses 2 MiB each time until the GPU is full (ROCm/rocm-systems#6407; seen with ROCr
-// 5.2.3 and 6.1.2 on the simulated node). So the blocks that this process has caused to be kept are counted, and at a
-// bound small allocations are no longer shared. Thread-safe.
+// driver when all of them are freed, but that never happens if there were two or more: who allocates, shares and frees
+// small buffers loses 2 MiB each time until the GPU is full (mended by ROCm/rocm-systems#6407 in May 2026; seen with
+// ROCr 5.2.3 and 6.1.2 on the simulated node). So the blocks that this process has caused to be kept are counted, and
+// at a bound small allocations are no longer shared. Thread-safe.
 class Fragments {
 public:
     explicit Fragments(const System &system) : system_(system) {}
