@@ -2,11 +2,8 @@
 //
 // What operations hold, and give back.
 //   mode=buffers       rounds=N (default 200) operations, each with new buffers of bytes=N per rank; the sum must be
-//   more than the
-//                      GPU has, so that memory that does not return is missed
-//   mode=kept          bytes=N of rounds=N small buffers: what ROCr keeps of them is bounded by coll_sdma_kept_max,
-//   then
-//                      operations are declined, and right
+//                      more than the GPU has, so that memory that does not return is missed
+//   mode=kept          rounds=N operations with new small buffers of bytes=N per rank: what ROCr keeps is bounded
 //   mode=dups          rounds=N communicators, made, used and freed
 //   mode=alive         count=N communicators in use at the same time, then none
 //   mode=vram          percent=N of a GPU's memory: collective, free, and the same again in another shape
@@ -55,11 +52,15 @@ void let_peers_progress() {
     }
 }
 
-size_t gpu_memory() {
+struct Gpu_memory {
+    Gpu_memory() {
+        if (hipMemGetInfo(&available, &total) != hipSuccess) {
+            available = total = 0;
+        }
+    }
     size_t available = 0;
     size_t total = 0;
-    return hipMemGetInfo(&available, &total) == hipSuccess ? total : 0;
-}
+};
 
 void buffers(Job &job) {
     Ledger ledger(job);
@@ -67,9 +68,9 @@ void buffers(Job &job) {
     const uint64_t rounds = job.number("rounds", 200);
     const auto bytes = static_cast<int>(job.number("bytes", 700000));
     const size_t all = static_cast<size_t>(bytes) * static_cast<size_t>(job.size);
-    const bool enough =
-        job.check(2 * all * rounds > 2 * gpu_memory(),
-                  "%" PRIu64 " rounds of 2 x %zu bytes prove nothing on a GPU of %zu bytes", rounds, all, gpu_memory());
+    const bool enough = job.check(2 * all * rounds > 2 * Gpu_memory().total,
+                                  "%" PRIu64 " rounds of 2 x %zu bytes prove nothing on a GPU of %zu bytes", rounds,
+                                  all, Gpu_memory().total);
     for (uint64_t round = 0; enough && round < rounds; ++round) {
         // Every third allocation has a neighbour that stays, so that addresses do not repeat.
         Buffer from(all, Memory::device);
@@ -89,18 +90,12 @@ void buffers(Job &job) {
     job.check(mapped <= 4ULL * static_cast<unsigned>(job.size), "%llu registrations of peers are still mapped", mapped);
 }
 
-size_t free_gpu_memory() {
-    size_t available = 0;
-    size_t total = 0;
-    return hipMemGetInfo(&available, &total) == hipSuccess ? available : 0;
-}
-
 void kept(Job &job) {
     Ledger ledger(job);
     const Control<size_t> bound("coll_sdma_kept_max");
     const auto bytes = static_cast<int>(job.number("bytes", 200000));
     const size_t all = static_cast<size_t>(bytes) * static_cast<size_t>(job.size);
-    const size_t before = free_gpu_memory();
+    const size_t before = Gpu_memory().available;
     for (uint64_t round = 0; round < job.number("rounds", 300); ++round) {
         const Buffer between(all / 2, Memory::device); // in the block of another one
         Buffer from(all, Memory::device);
@@ -109,7 +104,7 @@ void kept(Job &job) {
                    Outcome::any);
     }
     let_peers_progress();
-    const size_t lost = before - std::min(before, free_gpu_memory());
+    const size_t lost = before - std::min(before, Gpu_memory().available);
     constexpr size_t blocks_in_use = size_t{8} << 20U;
     job.check(lost <= bound.read() + blocks_in_use, "%zu bytes of GPU memory are lost, more than %zu", lost,
               bound.read());
@@ -218,7 +213,7 @@ std::unique_ptr<Buffer> must_return(Job &job, size_t bytes) {
 // Every rank has a GPU of its own.
 void vram(Job &job) {
     Ledger ledger(job);
-    const size_t part = gpu_memory() / 100 * job.number("percent", 60);
+    const size_t part = Gpu_memory().total / 100 * job.number("percent", 60);
     const size_t ranks = static_cast<size_t>(job.size);
     for (int round = 0; round < 3; ++round) {
         if (must_return(job, part) == nullptr) {

@@ -65,7 +65,7 @@ rma_finds_missing_flush() {
     for sync in flush flush_all flush_local; do
         output=$(sdma_simnode --gpus 2 -- mpirun --mca osc sdma --mca coll_sdma_hardware_timeout 1000 -np 2 \
             -x "LD_PRELOAD=$build/test/mpi/.libs/libnoflush.so" \
-            "$build/test/mpi/rma" windows=create-device sync="$sync" epochs=1 max=70001 2>&1) || true
+            "$build/test/mpi/rma" windows=create-device sync="$sync" epochs=3 max=300001 2>&1) || true
         printf '%s\n' "$output"
         grep -q "FAILED: create-device $sync seed=.*: get of .* result buffer" <<<"$output"
     done

@@ -2,7 +2,7 @@
 # shellcheck shell=bash
 # With --debian13: the tests again in a root of Debian 13 (Open MPI 5.0, ROCr 6.1, HIP 5.7, UCX with ROCm transports) on
 # simulated gfx942, some also on gfx90a. With --soak also what no library and no compiler of the release takes part in, and
-# further rows of a kind: without it both releases together take less than 40 minutes on two cores.
+# further rows of a kind, so that without it both releases together take about 40 minutes on two cores.
 
 debian13=$build/debian13
 

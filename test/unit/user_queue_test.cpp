@@ -207,7 +207,7 @@ TEST_F(User_queue, SaysThatAWordIsNotKnown) {
     params().signal = right;
     EXPECT_EQ(said, "parameter signal: \"fenc\" is not auto or atomic or fence; auto is used");
     said.clear();
-    params().engine = "usr"; // SetUpTestSuite's word comes back with the next line
+    params().engine = "usr";
     engine::Engines all(runtime);
     params().engine = "user";
     EXPECT_EQ(said, "parameter engine: \"usr\" is not auto or user or proxy or none; auto is used");
