@@ -59,22 +59,31 @@ private:
     void run() {
         while (!bell_.stopped()) {
             uint64_t last = bell_.read();
-            // Several producers ring in any order, so the doorbell may go back; all ones = never rung.
-            if (static_cast<int64_t>(last - index_) < 0) {
+            if (!due(last)) {
                 bell_.wait(last);
                 continue;
             }
             counts().doorbells++;
-            while (static_cast<int64_t>(last - index_) >= 0 && !bell_.stopped())
+            while (due(last) && !bell_.stopped())
                 if (!step())
                     return bell_.wait_stopped();
         }
     }
 
+    // Several producers ring in any order and each once: the last ring may be for an earlier packet than a ring that it
+    // replaced. So a packet is due, too, if it is valid by the time anybody has rung. All ones = never rung.
+    bool due(uint64_t last) const {
+        if (static_cast<int64_t>(last - index_) >= 0)
+            return true;
+        const auto *header = reinterpret_cast<const uint16_t *>(slot());
+        return last != ~uint64_t{0} && (__atomic_load_n(header, __ATOMIC_ACQUIRE) & 0xff) != HSA_PACKET_TYPE_INVALID;
+    }
+
+    uint8_t *slot() const { return queue_.ring + index_ * packet_bytes % queue_.bytes; }
+
     // False: the queue hangs, or is being stopped.
     bool step() {
-        uint8_t *slot = queue_.ring + index_ * packet_bytes % queue_.bytes;
-        uint32_t *dwords = reinterpret_cast<uint32_t *>(slot);
+        uint32_t *dwords = reinterpret_cast<uint32_t *>(slot());
         Backoff backoff;
         // The header is stored last; until then the slot is INVALID even if a later one was rung.
         while (packet_[0] = __atomic_load_n(dwords, __ATOMIC_ACQUIRE), type() == HSA_PACKET_TYPE_INVALID) {
@@ -94,7 +103,7 @@ private:
             refuse(error);
             return false;
         }
-        __atomic_store_n(reinterpret_cast<uint16_t *>(slot), uint16_t{HSA_PACKET_TYPE_INVALID}, __ATOMIC_RELEASE);
+        __atomic_store_n(reinterpret_cast<uint16_t *>(dwords), uint16_t{HSA_PACKET_TYPE_INVALID}, __ATOMIC_RELEASE);
         __atomic_store_n(queue_.read_pointer, ++index_, __ATOMIC_RELEASE);
         if (chaos_.on())
             chaos_.delay();

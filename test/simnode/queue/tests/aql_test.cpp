@@ -149,6 +149,21 @@ TEST_F(Aql, LaterDoorbellWaitsForTheHeader) {
     EXPECT_TRUE(reaches(done, 0));
 }
 
+TEST_F(Aql, LateDoorbellOfAnEarlierPacketHidesNone) {
+    hsa_barrier_and_packet_t packet{};
+    packet.dep_signal[0] = signal(first, 1);
+    packet.completion_signal = signal(done, 3);
+    fill(0, packet, HSA_PACKET_TYPE_BARRIER_AND);
+    ring_doorbell(0);
+    packet.dep_signal[0] = {};
+    fill(1, packet, HSA_PACKET_TYPE_BARRIER_AND);
+    fill(2, packet, HSA_PACKET_TYPE_BARRIER_AND);
+    ring_doorbell(2);
+    ring_doorbell(1); // by a slower producer; the engine, still at packet 0, never sees the 2
+    set(first, 0);
+    EXPECT_TRUE(reaches(done, 0));
+}
+
 TEST_F(Aql, ManyWraps) {
     signal(done, 1000);
     for (uint64_t i = 0; i < 1000; i++) {
