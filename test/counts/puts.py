@@ -16,8 +16,8 @@ MANY = 32
 # The most of each per put, in the order of COLUMNS.
 MOST = {("device", 8, 1): (0, 0, 1, 0, 0), ("device", 8, MANY): (0, 0, 1 / 8, 0, 0),
         ("device", 65536, 1): (0, 0, 1, 0, 0), ("device", 65536, MANY): (0, 0, 1, 0, 0),
-        ("device", 1 << 20, 1): (2, 1, 0, 0, 0), ("device", 1 << 20, MANY): (2, 1, 0, 0, 0),
-        ("host", 8, 1): (2, 1, 0, 0, 8), ("host", 8, MANY): (1.25, 1 / 8, 0, 0, 1)}
+        ("device", 1 << 20, 1): (2, 1, 1, 0, 0), ("device", 1 << 20, MANY): (2, 1, 1, 0, 0),
+        ("host", 8, 1): (2, 1, 1, 0, 8), ("host", 8, MANY): (1.25, 1 / 8, 1 / 8, 0, 1)}
 
 
 def counts():

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // engine::Engines for unit tests, on the rings of the fake node: linked instead of the product's.
+#include <cstring>
 #include <map>
 #include <mutex>
 #include <tuple>
@@ -39,7 +40,9 @@ Queue *Engines::queue(int device, const gpu::Pci_address &peer, Producer produce
     return entry->second;
 }
 
-Producer Engines::producer(int) { return Producer::device; }
+Producer Engines::producer(int, const char *word) {
+    return strcmp(word, "host") == 0 ? Producer::host : Producer::device;
+}
 
 void Engines::abandon(Queue &queue) {
     std::lock_guard lock(state_->mutex);

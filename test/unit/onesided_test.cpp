@@ -319,6 +319,7 @@ TEST(Flush, waits_for_load_store_kernels) {
 // The engine has not signalled the first put, so no kernel may do the second yet.
 TEST(Fence, holds_a_kernel_back_behind_an_engine) {
     With loadstore(params().put_loadstore_max, 100);
+    With initiator(params().put_initiator, "host");
     with_line(4096, [](Place &place, End &end) {
         char *memory = place.rank.gpu->allocate(0, 4096);
         place.rank.gpu->faults.stall_before_signal = true;

@@ -198,6 +198,18 @@ TEST_F(User_queue, UnderFaultDoorbell) {
     EXPECT_EQ(engines->report(0)[0].reason, SDMA_REASON_not_ringable);
 }
 
+// A kernel, where hardware reads what it writes.
+TEST_F(User_queue, PacketsAreTheGpusUnlessAThreadReadsThem) {
+    EXPECT_EQ(engines->producer(0, "auto"), Producer::device);
+    EXPECT_EQ(engines->producer(0, "host"), Producer::host);
+    params().engine = "proxy";
+    engine::Engines proxy(runtime);
+    params().engine = "user";
+    EXPECT_EQ(proxy.producer(0, "auto"), Producer::host);
+    EXPECT_EQ(proxy.producer(0, "gpu"), Producer::device);
+    EXPECT_EQ(proxy.producer(-1, "auto"), Producer::device);
+}
+
 TEST_F(User_queue, SaysThatAWordIsNotKnown) {
     static std::string said;
     const char *const right = params().signal;

@@ -55,7 +55,7 @@ void check_words() {
     check_word("initiator", params().initiator, {"auto", "gpu", "host"});
     check_word("launch", params().launch, {"call", "resident"});
     check_word("signal", params().signal, {"auto", "atomic", "fence"});
-    check_word("put_initiator", params().put_initiator, {"host", "gpu"});
+    check_word("put_initiator", params().put_initiator, {"auto", "gpu", "host"});
 }
 
 void check_ring_bytes() {
@@ -166,7 +166,9 @@ Queue *Engines::queue(int device, const gpu::Pci_address &peer, Producer produce
     return entry.queue;
 }
 
-Producer Engines::producer(int device) {
+Producer Engines::producer(int device, const char *word) {
+    if (one_of(word, {"gpu", "host"}))
+        return strcmp(word, "gpu") == 0 ? Producer::device : Producer::host;
     std::lock_guard lock(state_->mutex);
     for (State::Way &way : state_->ways)
         if (way.selected && !way.failed.contains(device) && way.back_end->available(device) == SDMA_REASON_none)

@@ -2,7 +2,6 @@
 //
 // From an operation to copies in batches. All that can fail comes before the first copy is added.
 #include <algorithm>
-#include <cstring>
 
 #include "../base/base.hpp"
 #include "line.hpp"
@@ -13,8 +12,6 @@ namespace {
 
 // Batches that wait for room before posts are held back: enough to keep rings full.
 constexpr size_t most_waiting = 4;
-
-bool by_host() { return strcmp(params().put_initiator, "gpu") != 0; }
 
 // Bytes from the first to the last of a rectangle; false if that is no size.
 bool extent_of(const sdma_rectangle_t &shape, size_t pitch, size_t &extent) {
@@ -118,16 +115,16 @@ sdma_reason_t Line::prepare(const Request &request, size_t extent, Plan &plan) {
     plan.attachment = attachment;
     plan.remote = reinterpret_cast<uint64_t>(attachment->mapped) + remote.offset;
 
-    plan.by_host = by_host();
     const bool kernels = context_.has_kernels(runtime_->devices()[static_cast<size_t>(plan.device)].target);
+    plan.by_host =
+        context_.engines()->producer(plan.device, kernels ? params().put_initiator : "host") == engine::Producer::host;
     // The threshold is a figure for GPU memory. What crosses to the host is the engines', as far as there are any.
     const bool host = extent > 0 && plan.origin.device < 0;
     plan.loadstore_max = kernels && !host ? params().put_loadstore_max : 0;
     const size_t largest = std::max(request.shape.row_bytes, request.signal ? sizeof request.value : 0);
     if (largest <= plan.loadstore_max)
         return SDMA_REASON_none;
-    if (kernels || plan.by_host)
-        plan.queue = queue(plan, remote.source.pci, reason);
+    plan.queue = queue(plan, remote.source.pci, reason);
     if (!plan.queue && !kernels)
         return give_up(reason != SDMA_REASON_none ? reason : SDMA_REASON_no_kernel);
     if (plan.queue && params().flush_at_target)

@@ -84,7 +84,7 @@ void describe_gpu(Writer &out, const Platform &platform, engine::Engines &engine
     out.open("engines", '{');
     // Whether a queue can be had, and rung by the GPU, shows only when it is made.
     sdma_reason_t refusal;
-    const engine::Queue *queue = engines.queue(index, device.pci, engines.producer(index), refusal);
+    const engine::Queue *queue = engines.queue(index, device.pci, engines.producer(index, params().initiator), refusal);
     for (const auto &[back_end, reason] : engines.report(index)) {
         if (reason != SDMA_REASON_none)
             out.value(back_end.c_str(), sdma_reason_text(reason));

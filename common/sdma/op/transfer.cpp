@@ -63,8 +63,7 @@ sdma_status_t Transfer::test() {
 // ---- prepare -------------------------------------------------------------------------------------
 
 bool Transfer::prepare() {
-    by_host_ = is(params().initiator, "host") || (!is(params().initiator, "gpu") && call_.device >= 0 &&
-                                                  context_.engines()->producer(call_.device) == engine::Producer::host);
+    by_host_ = context_.engines()->producer(call_.device, params().initiator) == engine::Producer::host;
     if (!use_attachments())
         return false;
     peers_.reserve(team_.size());
