@@ -29,6 +29,7 @@ struct Faults {
     std::atomic<bool> stall_before_signal{false}; // copies are done, signals are not raised
     std::atomic<bool> hold_launches{false};       // kernels do not start
     std::atomic<bool> fail_launches{false};       // kernels end with an error
+    std::atomic<bool> no_launches{false};         // kernels cannot be loaded, for want of memory
     std::atomic<bool> no_resident{false};         // no resident kernel for these GPUs
     std::atomic<uint32_t> slow_start{0};          // us that the resident kernel takes to start, at random up to this
     std::atomic<bool> fail_attach{false};
@@ -97,6 +98,9 @@ public:
     void free_shared(void *address) override;
     void *allocate_device(int device, size_t bytes) override;
     void free_device(void *address) override;
+    sdma::gpu::Status prepare(int) override {
+        return faults.no_launches ? sdma::gpu::Status::no_memory : sdma::gpu::Status::ok;
+    }
     sdma::gpu::Status launch(int device, sdma::gpu::Kernel kernel, uint32_t workgroups, const void *argument,
                              sdma::gpu::Launch &launch) override;
     sdma::gpu::Status finished(sdma::gpu::Launch launch) override;

@@ -96,6 +96,27 @@ TEST(Slow, hardware_is_waited_for_as_long_as_it_moves) {
     });
 }
 
+// Its code may not fit into a full GPU.
+TEST(Hardware_fault, without_kernels_the_cpu_writes_the_packets) {
+    for (const bool queues : {true, false})
+        with_line(1000, [queues](Place &place, End &end) {
+            place.rank.gpu->faults.no_launches = true;
+            place.rank.gpu->faults.no_queues = !queues;
+            char *memory = place.rank.gpu->allocate(0, 1000);
+            fill(memory, 0, 1, 1000, 3);
+            EXPECT_EQ(queues ? SDMA_OK : SDMA_DECLINED, end.put(memory, 0, 1000));
+            EXPECT_EQ(SDMA_OK, end.flush());
+            if (queues) {
+                memset(memory, 0, 1000);
+                ASSERT_EQ(SDMA_OK, end.get(memory, 0, 1000));
+                ASSERT_EQ(SDMA_OK, end.flush());
+                EXPECT_TRUE(matches(memory, 0, 1, 1000, 3));
+            }
+            EXPECT_EQ(0u, place.rank.gpu->launched);
+            EXPECT_FALSE(place.rank.context->faulted());
+        });
+}
+
 // ---- lines and peers that end --------------------------------------------------------------------
 
 TEST(Close, waits_for_what_engines_have) {

@@ -115,7 +115,7 @@ sdma_reason_t Line::prepare(const Request &request, size_t extent, Plan &plan) {
     plan.attachment = attachment;
     plan.remote = reinterpret_cast<uint64_t>(attachment->mapped) + remote.offset;
 
-    const bool kernels = context_.has_kernels(runtime_->devices()[static_cast<size_t>(plan.device)].target);
+    const bool kernels = context_.kernels(plan.device) == SDMA_REASON_none;
     plan.by_host =
         context_.engines()->producer(plan.device, kernels ? params().put_initiator : "host") == engine::Producer::host;
     // The threshold is a figure for GPU memory. What crosses to the host is the engines', as far as there are any.

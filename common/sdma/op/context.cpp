@@ -35,6 +35,20 @@ engine::Queue *Context::queue(int device, const gpu::Pci_address &peer, engine::
     return queue;
 }
 
+sdma_reason_t Context::kernels(int device) {
+    gpu::Runtime &runtime = *memory_.open_runtime();
+    if (!platform_.has_kernels(runtime.devices()[static_cast<size_t>(device)].target))
+        return SDMA_REASON_no_kernel;
+    switch (runtime.prepare(device)) {
+    case gpu::Status::ok:
+        return SDMA_REASON_none;
+    case gpu::Status::no_memory:
+        return SDMA_REASON_no_memory;
+    default:
+        return SDMA_REASON_no_kernel;
+    }
+}
+
 Resident &Context::resident(int device) {
     std::lock_guard lock(mutex_);
     return residents_.try_emplace(device, *memory_.open_runtime(), device).first->second;

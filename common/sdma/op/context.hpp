@@ -33,7 +33,8 @@ public:
     Context &operator=(const Context &) = delete;
 
     memory::Memory &memory() { return memory_; }
-    bool has_kernels(const std::string &target) const { return platform_.has_kernels(target); }
+    // Whether kernels can be launched on `device`: none, no_kernel or no_memory. There is a runtime.
+    sdma_reason_t kernels(int device);
 
     // The queue for traffic to `peer`; nullptr with the reason: load/store then.
     engine::Queue *queue(int device, const gpu::Pci_address &peer, engine::Producer producer, sdma_reason_t &reason);

@@ -135,11 +135,8 @@ sdma_reason_t examine(Context &context, team::Team &team, const sdma_desc_t &des
     if (source.device >= 0 && destination.device >= 0 && source.device != destination.device)
         return SDMA_REASON_mixed_devices;
     call.device = destination.device >= 0 ? destination.device : source.device;
-    if (call.device >= 0 && !context.has_kernels(runtime->devices()[static_cast<size_t>(call.device)].target))
-        return SDMA_REASON_no_kernel;
-    if (call.device >= 0)
-        if (const gpu::Status status = runtime->prepare(call.device); status != gpu::Status::ok)
-            return status == gpu::Status::no_memory ? SDMA_REASON_no_memory : SDMA_REASON_no_kernel;
+    if (call.device >= 0 && (reason = context.kernels(call.device)) != SDMA_REASON_none)
+        return reason;
     if ((reason = team.pin(*runtime)) != SDMA_REASON_none)
         return reason;
     if (recv_end > 0) {
