@@ -136,7 +136,8 @@ std::string describe(const Platform &platform, bool json) {
             describe_gpu(out, platform, engines, static_cast<int>(i), runtime->devices()[i]);
     }
     out.close(']');
-    out.value("plug_ins", "Open MPI coll/sdma, osc/sdma; their parameters: coll_sdma_NAME, osc_sdma_NAME");
+    out.value("plug_ins", "Open MPI coll/sdma, osc/sdma, UCX transport sdma; their parameters: coll_sdma_NAME, "
+                          "osc_sdma_NAME, UCX_SDMA_NAME in capitals");
     describe_parameters(out);
     out.close('}');
     return std::move(out).text();
