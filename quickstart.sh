@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # From a fresh Debian to both operations validated on eight simulated GPUs. Run again, it does only what is not
-# done yet. Everything it writes is under build/ but for the packages it installs.
+# done yet. Everything it writes is under build/ but for the packages it installs and what autogen.sh makes.
 set -u
 top=$(cd "$(dirname "$0")" && pwd)
 self=quickstart

@@ -3,10 +3,10 @@
 #
 # All tests, from nothing: installs packages, builds, runs. One line per test, and one last line with the counts.
 #   runtests.sh [--only NAME]... [--soak] [--debian13] [--list]
-# NAME may end in * ("mpi/*"). --soak adds the long tests, --debian13 all tests again in a root of Debian 13. A test is
-# registered by a file in test/run/; it is a function that returns 0 (ok), 77 (skipped; the last line it prints is the
-# reason) or anything else (failed). --list prints the names; which there are only a configured tree knows, so without
-# one it prepares everything first.
+# NAME may end in * ("mpi/*"). --soak adds the long tests, --debian13 the tests again in a root of Debian 13, without
+# --soak only a part of them (test/run/90-debian13.sh). A test is registered by a file in test/run/; it is a function
+# that returns 0 (ok), 77 (skipped; the last line it prints is the reason) or anything else (failed). --list prints the
+# names; which there are only a configured tree knows, so without one it prepares everything first.
 
 set -u
 top=$(cd "$(dirname "$0")" && pwd)

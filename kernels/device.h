@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// All that differs between targets, and the only file that does: amdgcn by plain clang (no HIP
-// headers, no device libraries), nvcc (sm_70 and later), and the host. Addresses are integers, as
-// in the shared structs; on amdgcn they become global, not flat, accesses, so that vmcnt counts them.
+// All that differs between targets, but for NVIDIA's entry points (hip_nvidia/kernels.cu): amdgcn
+// by plain clang (no HIP headers, no device libraries), nvcc (sm_70 and later), and the host.
+// Addresses are integers, as in the shared structs; on amdgcn they become global, not flat,
+// accesses, so that vmcnt counts them.
 //
 //   system   memory that other devices and the host see; relaxed, ordered by drain() (store_last: where a
 //            target has a releasing store it is one)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The kernels: one source for amdgcn (clang -x hip), nvcc (-x cu) and host twins (-DSDMA_TWIN).
+// The kernels for amdgcn (clang -x hip) and host twins (-DSDMA_TWIN). For nvcc the same headers are in
+// common/sdma/gpu/hip_nvidia/kernels.cu.
 #include "copy.h"
 #include "issue.h"
 #include "resident.h"

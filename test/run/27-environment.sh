@@ -51,8 +51,8 @@ namespaces_pid() {
 
 # No packet moves a byte, whatever the back end.
 sdma_switched_off() {
-    local trace
-    trace=$(mktemp)
+    local trace=$logs/sdma-switched-off.trace
+    rm -f "$trace"
     HSA_ENABLE_SDMA=0 sdma_simnode --gpus 2 --trace "$trace" -- mpirun --mca coll sdma -np 2 \
         "$(gpus)" rounds=2 expect=any
     echo "$(grep -c DISPATCH "$trace") dispatches, $(grep -c COPY "$trace") copies by SDMA"

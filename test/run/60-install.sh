@@ -12,7 +12,7 @@ install_works_from_empty_environment() {
         ". '$env_script'; mpirun --mca coll sdma -np 2 '$prefix/bin/sdma_bench' alltoall -m 64:64 -c"
 }
 
-# Only what sdma.h marks; each component only itself.
+# Only what sdma.h and onesided.h mark; each component only itself.
 install_exports_little() {
     local library component framework
     library=$(nm -D --defined-only "$prefix/lib/libmpisdma.so.0" | awk '$2 != "A" { print $3 }' | grep -v '^sdma_' || true)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// SDMA queues of this process: one per (device, engine), shared by all teams, created on first
-// use by the first back end that can, destroyed when the process's layer goes down.
+// SDMA queues of this process: one per (device, engine, producer), shared by all teams, created on
+// first use by the first back end that can, destroyed when the process's layer goes down.
 #pragma once
 
 #include <algorithm>
@@ -125,7 +125,7 @@ public:
     // Take a queue out of use for good after a fault: destroyed before anybody hears of it.
     void abandon(Queue &queue);
 
-    // For sdma_info: each back end with the reason it is not in use ("" = in use).
+    // For sdma_info: each back end with the reason why it gives no queue (none: in use, or it could be).
     struct Report {
         std::string back_end;
         sdma_reason_t reason;

@@ -42,7 +42,7 @@ enum class Memory_kind : uint8_t {
     host,        // not known to the runtime
     pinned_host, // known, but host memory
     device,      // exportable device memory (coarse- or fine-grained)
-    unsupported  // managed, virtual-memory-API, pool or otherwise not exportable memory
+    unsupported  // not exportable: of the virtual-memory API, imported; on NVIDIA GPUs managed and of pools, too
 };
 
 // What a pointer belongs to. `generation` is unique in the process per allocation: memory freed

@@ -7,7 +7,8 @@
  *   sdma_work | sdma_work_queue[queues] | sdma_work_peer[peers]
  *
  * The peers of a queue are consecutive. For each peer the initiator makes one reservation of
- * COPY (chunks) + arrival signal + departure signal in that peer's queue.
+ * COPY (chunks) + arrival signal + departure signal in that peer's queue, or several where the ring
+ * is small; peers without signals share that of the next one (kernels/issue.h).
  */
 #ifndef SDMA_PLAN_WORK_H
 #define SDMA_PLAN_WORK_H
