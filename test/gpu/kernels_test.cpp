@@ -33,7 +33,6 @@ void run(gpu::Runtime &gpu, gpu::Kernel kernel, uint32_t workgroups, sdma_work *
     Status status = Status::pending;
     EXPECT_TRUE(within_seconds(10, [&] { return (status = gpu.finished(launch)) != Status::pending; }));
     EXPECT_EQ(status, Status::ok);
-    gpu.release(launch);
 }
 
 // Pieces of all alignments between two buffers; what lies between them must stay as it is.

@@ -281,13 +281,15 @@ void Runtime::on_free(std::function<void(void *, uint64_t)> hook) {
 Status Runtime::launch(int device, gpu::Kernel kernel, uint32_t workgroups, const void *argument, gpu::Launch &launch) {
     if (device < 0 || static_cast<size_t>(device) >= devices_.size() || workgroups == 0)
         return Status::invalid;
+    if (faults.refuse_launches)
+        return Status::failed;
     std::lock_guard lock(hardware_mutex_);
-    if (states_.size() >= launch_slots)
+    if (running_.size() >= launch_slots)
         return Status::pending;
     if (kernel == gpu::Kernel::resident && faults.no_resident)
         return Status::unsupported;
     launch = next_launch_++;
-    states_[launch] = Status::pending;
+    running_.insert(launch);
     launches_.push_back({kernel, const_cast<void *>(argument), launch});
     launched++;
     wake_.notify_all();
@@ -296,16 +298,15 @@ Status Runtime::launch(int device, gpu::Kernel kernel, uint32_t workgroups, cons
 
 Status Runtime::finished(gpu::Launch launch) {
     std::lock_guard lock(hardware_mutex_);
-    return states_.at(launch);
-}
-
-void Runtime::release(gpu::Launch launch) {
-    std::lock_guard lock(hardware_mutex_);
-    states_.erase(launch);
+    if (launch == 0 || launch >= next_launch_)
+        return Status::invalid;
+    if (running_.contains(launch))
+        return Status::pending;
     if (auto found = residents_.find(launch); found != residents_.end()) {
         found->second.join(); // it has said that it is finished, as its last
         residents_.erase(found);
     }
+    return failed_.contains(launch) ? Status::failed : Status::ok;
 }
 
 engine::Queue *Runtime::make_queue(int device, uint32_t engine, engine::Producer producer) {
@@ -387,7 +388,9 @@ bool Runtime::run_launch() {
         else
             run_copy_kernel(record);
     }
-    states_[work.launch] = faults.fail_launches ? Status::failed : Status::ok;
+    if (faults.fail_launches)
+        failed_.insert(work.launch);
+    running_.erase(work.launch);
     return true;
 }
 
@@ -406,9 +409,9 @@ void Runtime::run_resident(const Work &work) {
             resided++;
             return reported;
         });
-        // finished() sees it while release() waits for the lock: no access to the mailbox is left.
+        // The last: no access to the mailbox is left.
         std::lock_guard lock(hardware_mutex_);
-        states_[work.launch] = Status::ok;
+        running_.erase(work.launch);
     });
 }
 

@@ -15,6 +15,7 @@
 #include <map>
 #include <mutex>
 #include <random>
+#include <set>
 #include <thread>
 
 #include "common/sdma/engine/engine.hpp"
@@ -30,6 +31,7 @@ struct Faults {
     std::atomic<bool> hold_launches{false};       // kernels do not start
     std::atomic<bool> fail_launches{false};       // kernels end with an error
     std::atomic<bool> no_launches{false};         // kernels cannot be loaded, for want of memory
+    std::atomic<bool> refuse_launches{false};     // a launch is an error
     std::atomic<bool> no_resident{false};         // no resident kernel for these GPUs
     std::atomic<uint32_t> slow_start{0};          // us that the resident kernel takes to start, at random up to this
     std::atomic<bool> fail_attach{false};
@@ -104,7 +106,6 @@ public:
     sdma::gpu::Status launch(int device, sdma::gpu::Kernel kernel, uint32_t workgroups, const void *argument,
                              sdma::gpu::Launch &launch) override;
     sdma::gpu::Status finished(sdma::gpu::Launch launch) override;
-    void release(sdma::gpu::Launch launch) override;
     std::unique_ptr<sdma::gpu::Stream> stream(int) override { return nullptr; }
     bool host_atomics() const override { return !faults.no_atomics; }
     bool coherent_stores() const override { return faults.coherent_stores; }
@@ -157,7 +158,7 @@ private:
     std::mutex hardware_mutex_;
     std::condition_variable wake_;
     std::deque<Work> launches_;
-    std::map<sdma::gpu::Launch, sdma::gpu::Status> states_;
+    std::set<sdma::gpu::Launch> running_, failed_;
     sdma::gpu::Launch next_launch_ = 1;
     std::vector<std::unique_ptr<Ring>> rings_;
     std::map<sdma::gpu::Launch, std::thread> residents_;

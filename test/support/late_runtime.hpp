@@ -100,7 +100,6 @@ struct Late_runtime : gpu::Runtime {
         return gpu::Status::unsupported;
     }
     gpu::Status finished(gpu::Launch) override { return gpu::Status::failed; }
-    void release(gpu::Launch) override {}
     std::unique_ptr<gpu::Stream> stream(int) override {
         if (!streams)
             return nullptr;

@@ -179,7 +179,6 @@ protected:
         if (status != Status::ok)
             return status;
         within_limit([&] { return (status = runtime->finished(launch)) != Status::pending; });
-        runtime->release(launch);
         return status;
     }
 

@@ -315,29 +315,20 @@ TEST_F(Rocr, LaunchesAreCountedAndSlotsComeBack) {
     Record *record = make_record(*runtime, nullptr, nullptr, nullptr, 0);
     record->work.kernel_signals = 0;
     gpu::Launch launch = 0;
-    Status status;
-    while ((status = runtime->launch(0, gpu::Kernel::copy, 1, record, launch)) == Status::ok && launches.size() < 1000)
-        launches.push_back(launch);
-    EXPECT_EQ(status, Status::pending);
-    EXPECT_EQ(launch, 0u);
-    EXPECT_EQ(launches.size(), 64u);
-    EXPECT_EQ(std::set(launches.begin(), launches.end()).size(), launches.size());
-    for (gpu::Launch one : launches) {
-        EXPECT_TRUE(within_limit([&] { return runtime->finished(one) == Status::ok; }));
-        runtime->release(one);
-        EXPECT_EQ(runtime->finished(one), Status::invalid);
-    }
-    for (int i = 0; i < 200; i++) { // released before it is known to be finished
+    Status status = Status::ok;
+    for (int i = 0; i < 500; i++) { // nobody asks what became of them
         ASSERT_TRUE(within_limit([&] {
             status = runtime->launch(i % 2, gpu::Kernel::copy, 1, record, launch);
+            EXPECT_EQ(status == Status::pending, launch == 0);
             return status != Status::pending;
         }));
         ASSERT_EQ(status, Status::ok);
-        if (i != 199)
-            runtime->release(launch);
+        launches.push_back(launch);
     }
-    EXPECT_TRUE(within_limit([&] { return runtime->finished(launch) == Status::ok; }));
-    runtime->release(launch);
+    EXPECT_EQ(std::set(launches.begin(), launches.end()).size(), launches.size());
+    for (gpu::Launch one : launches)
+        EXPECT_TRUE(within_limit([&] { return runtime->finished(one) == Status::ok; }));
+    EXPECT_EQ(runtime->finished(launch + (launch & ~uint64_t{0xff})), Status::invalid) << "a round to come";
     EXPECT_EQ(runtime->launch(99, gpu::Kernel::copy, 1, record, launch), Status::invalid);
     EXPECT_EQ(runtime->launch(0, gpu::Kernel::copy, 0, record, launch), Status::invalid);
     EXPECT_EQ(runtime->finished(0), Status::invalid);

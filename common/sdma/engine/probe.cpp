@@ -74,7 +74,6 @@ sdma_reason_t probe(gpu::Runtime &runtime, const Queue &queue, bool &kernel_left
         status = runtime.finished(launch);
         return status != gpu::Status::pending;
     });
-    runtime.release(launch);
     const bool raised = ended && status == gpu::Status::ok && wait(std::min(patience, milliseconds(2000)), [&] {
                             return std::atomic_ref(record->word).load(std::memory_order_acquire) == 1;
                         });

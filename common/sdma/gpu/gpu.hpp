@@ -120,10 +120,10 @@ public:
     // Make what launches on `device` need: a failure then is known before ranks have agreed on anything.
     virtual Status prepare(int) { return Status::ok; }
     // Start `kernel` with one pointer argument. Never waits for the GPU: Status::pending when no
-    // launch slot is free. A launch in flight is polled by finished() and then released.
+    // launch slot is free. A slot is free again once its kernel has ended, whether anybody has asked or not: who holds
+    // one launch and waits for another cannot stand in its own way.
     virtual Status launch(int device, Kernel kernel, uint32_t workgroups, const void *argument, Launch &launch) = 0;
     virtual Status finished(Launch launch) = 0; // pending, ok, failed
-    virtual void release(Launch launch) = 0;
 
     // nullptr where none can be had.
     virtual std::unique_ptr<Stream> stream(int device) = 0;

@@ -39,8 +39,6 @@ Resident::~Resident() {
         }
         std::this_thread::yield();
     }
-    if (launch_ != 0)
-        runtime_.release(launch_);
     runtime_.free_shared(mailbox_);
 }
 
@@ -123,7 +121,6 @@ gpu::Status Resident::start() {
         const gpu::Status last = runtime_.finished(launch_);
         if (last != gpu::Status::ok)
             return last == gpu::Status::pending ? last : died(last);
-        runtime_.release(launch_);
         launch_ = 0;
     }
     mailbox::open(*mailbox_,

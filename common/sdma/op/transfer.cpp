@@ -337,7 +337,6 @@ bool Transfer::poll_launch(Started &started, const char *name) {
         return false;
     }
     started.finished = true;
-    runtime_.release(started.launch);
     return true;
 }
 

@@ -68,6 +68,8 @@ bool Launcher::prepare(const std::string &target) {
     done_ = static_cast<Done *>(words_.get());
     if (!done_)
         return false;
+    for (uint32_t slot = 0; slot <= slots; slot++)
+        done_[slot].word = 1;
     return ok("allocate a counter", driver_.cuMemAlloc(&counter_, sizeof(uint64_t))) &&
            ok("zero a counter", driver_.cuMemsetD8Async(counter_, 0, sizeof(uint64_t), stream_));
 }
@@ -103,7 +105,7 @@ Status Launcher::launch(Kernel kernel, uint32_t workgroups, const void *argument
         return launch_resident(argument, launch);
     const auto &record = *static_cast<const sdma_work *>(argument);
     std::lock_guard guard(mutex_);
-    if (busy_[next_])
+    if (!done(next_))
         return Status::pending;
     Done &done = done_[next_];
     done.word = 0;
@@ -128,18 +130,24 @@ Status Launcher::launch(Kernel kernel, uint32_t workgroups, const void *argument
         arguments.launch = head;
         result = start(issue ? issue_large_ : copy_large_, workgroups, kernel, arguments);
     }
+    const Status status = started(next_, result, launch);
+    if (status == Status::ok)
+        next_ = (next_ + 1) % slots;
+    return status;
+}
+
+Status Launcher::started(uint32_t slot, CUresult result, uint64_t &launch) {
     const Status status = driver_.status("launch", result);
-    if (status != Status::ok)
-        return status;
-    busy_[next_] = true;
-    launch = next_ + 1;
-    next_ = (next_ + 1) % slots;
-    return Status::ok;
+    if (status == Status::ok)
+        launch = ++rounds_[slot] << slot_bits | (slot + 1);
+    else
+        done_[slot].word = 1;
+    return status;
 }
 
 Status Launcher::launch_resident(const void *mailbox, uint64_t &launch) {
     std::lock_guard guard(mutex_);
-    if (busy_[resident_slot])
+    if (!done(resident_slot))
         return Status::pending;
     const Use_context use(driver_, context_);
     if (!use)
@@ -150,38 +158,32 @@ Status Launcher::launch_resident(const void *mailbox, uint64_t &launch) {
     sdma_residence residence{.mailbox = reinterpret_cast<uint64_t>(mailbox),
                              .done = reinterpret_cast<uint64_t>(&done_[resident_slot].word)};
     void *parameters[] = {&residence};
-    const Status status = driver_.status("launch", driver_.cuLaunchKernel(resident_, 1, 1, 1, SDMA_RESIDENT_LANES, 1, 1,
-                                                                          0, resident_stream_, parameters, nullptr));
-    if (status != Status::ok)
-        return status;
-    busy_[resident_slot] = true;
-    launch = resident_slot + 1;
-    return Status::ok;
+    return started(
+        resident_slot,
+        driver_.cuLaunchKernel(resident_, 1, 1, 1, SDMA_RESIDENT_LANES, 1, 1, 0, resident_stream_, parameters, nullptr),
+        launch);
 }
 
 Status Launcher::finished(uint64_t launch) {
-    if (launch == 0 || launch > slots + 1)
+    const uint64_t number = launch & ((1u << slot_bits) - 1);
+    if (number == 0 || number > slots + 1)
         return Status::invalid;
-    std::atomic_ref<uint64_t> word(done_[launch - 1].word);
-    if (word.load(std::memory_order_acquire))
+    const auto slot = static_cast<uint32_t>(number - 1);
+    if (done(slot)) // this one, or a later one in its slot
         return Status::ok;
     // A kernel that faulted never writes.
     constexpr uint32_t polls_per_query = 1024;
     std::lock_guard guard(mutex_);
+    if (rounds_[slot] != launch >> slot_bits)
+        return Status::ok; // its slot has a later one
     if (++polls_ % polls_per_query)
         return Status::pending;
     const Use_context use(driver_, context_);
     if (!use)
         return Status::failed;
-    const CUresult result = driver_.cuStreamQuery(launch == resident_slot + 1 ? resident_stream_ : stream_);
+    const CUresult result = driver_.cuStreamQuery(slot == resident_slot ? resident_stream_ : stream_);
     return result == CUDA_SUCCESS || result == CUDA_ERROR_NOT_READY ? Status::pending
                                                                     : driver_.status("kernel", result);
-}
-
-void Launcher::release(uint64_t launch) {
-    std::lock_guard guard(mutex_);
-    if (launch != 0 && launch <= slots + 1)
-        busy_[launch - 1] = false;
 }
 
 } // namespace sdma::gpu::nvidia

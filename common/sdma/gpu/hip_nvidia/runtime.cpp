@@ -48,7 +48,6 @@ public:
 
     Status launch(int device, Kernel kernel, uint32_t workgroups, const void *argument, Launch &launch) override;
     Status finished(Launch launch) override;
-    void release(Launch launch) override;
 
     std::unique_ptr<Stream> stream(int device) override;
     // Not over the bus, by the driver's attribute for native atomics on host memory.
@@ -386,7 +385,7 @@ Launcher *Cuda_runtime::launcher(int device) {
 }
 
 // A launch number for callers: the device's own number, and the device above it.
-constexpr uint32_t device_shift = 32;
+constexpr uint32_t device_shift = 56;
 
 Status Cuda_runtime::launch(int device, Kernel kernel, uint32_t workgroups, const void *argument, Launch &launch) {
     Launcher *const own = launcher(device);
@@ -400,12 +399,7 @@ Status Cuda_runtime::launch(int device, Kernel kernel, uint32_t workgroups, cons
 
 Status Cuda_runtime::finished(Launch launch) {
     Launcher *const own = launcher(static_cast<int>(launch >> device_shift));
-    return own ? own->finished(static_cast<uint32_t>(launch)) : Status::invalid;
-}
-
-void Cuda_runtime::release(Launch launch) {
-    if (Launcher *const own = launcher(static_cast<int>(launch >> device_shift)))
-        own->release(static_cast<uint32_t>(launch));
+    return own ? own->finished(launch & ((uint64_t{1} << device_shift) - 1)) : Status::invalid;
 }
 
 std::unique_ptr<Stream> Cuda_runtime::stream(int device) {

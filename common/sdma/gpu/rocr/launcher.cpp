@@ -114,7 +114,6 @@ Status Launcher::launch(int device, Kernel kernel, uint32_t workgroups, const vo
     api.hsa_queue_store_write_index_screlease(queue, index + 1);
     api.hsa_signal_store_screlease(queue->doorbell_signal, static_cast<hsa_signal_value_t>(index));
 
-    slot->use = Use::flying;
     slot->device = device;
     slot->round++;
     launch = slot->round << slot_bits | static_cast<uint64_t>(slot - slots_.data() + 1);
@@ -123,18 +122,13 @@ Status Launcher::launch(int device, Kernel kernel, uint32_t workgroups, const vo
 
 Status Launcher::finished(Launch launch) {
     std::lock_guard lock(mutex_);
-    const Slot *slot = slot_of(launch);
-    if (!slot)
+    const uint64_t number = launch & ((1u << slot_bits) - 1), round = launch >> slot_bits;
+    if (number == 0 || number > slots_.size() || round > slots_[number - 1].round)
         return Status::invalid;
-    if (done(*slot))
+    const Slot *slot = &slots_[number - 1];
+    if (round < slot->round || done(*slot))
         return Status::ok;
     return queues_[slot->device]->broken.load(std::memory_order_relaxed) ? Status::failed : Status::pending;
-}
-
-void Launcher::release(Launch launch) {
-    std::lock_guard lock(mutex_);
-    if (Slot *slot = slot_of(launch))
-        slot->use = done(*slot) ? Use::free : Use::abandoned;
 }
 
 // Called by a thread of ROCr. The queue is dead after this.
@@ -245,17 +239,9 @@ bool Launcher::create_slots() {
 
 Launcher::Slot *Launcher::free_slot() {
     for (Slot &slot : slots_)
-        if (slot.use == Use::free || (slot.use == Use::abandoned && done(slot)))
+        if (done(slot))
             return &slot;
     return nullptr;
-}
-
-Launcher::Slot *Launcher::slot_of(Launch launch) {
-    const uint64_t number = launch & ((1u << slot_bits) - 1);
-    if (number == 0 || number > slots_.size())
-        return nullptr;
-    Slot &slot = slots_[number - 1];
-    return slot.use == Use::flying && slot.round == launch >> slot_bits ? &slot : nullptr;
 }
 
 bool Launcher::done(const Slot &slot) const { return system_.api.hsa_signal_load_scacquire(slot.signal) <= 0; }

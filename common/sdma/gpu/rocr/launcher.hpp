@@ -26,7 +26,6 @@ public:
     Status prepare(int device);
     Status launch(int device, Kernel kernel, uint32_t workgroups, const void *argument, Launch &launch);
     Status finished(Launch launch);
-    void release(Launch launch);
 
 private:
     struct Entry { // of a kernel in the loaded code object
@@ -44,11 +43,9 @@ private:
         std::array<Entry, 3> kernels{}; // by Kernel
         std::atomic<bool> broken{false};
     };
-    enum class Use : uint8_t { free, flying, abandoned }; // abandoned: released before it was finished
     struct Slot {
         hsa_signal_t signal{};
         void *arguments = nullptr;
-        Use use = Use::free;
         uint64_t round = 0; // uses so far, tells launches in one slot apart
         int device = -1;
     };
@@ -61,7 +58,6 @@ private:
     bool find_kernel(Device_queue &own, int device, Kernel kernel, const char *symbol);
     bool create_slots();
     Slot *free_slot();
-    Slot *slot_of(Launch launch);
     bool done(const Slot &slot) const;
 
     const System &system_;

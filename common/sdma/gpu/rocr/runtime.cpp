@@ -61,7 +61,6 @@ public:
         return launcher_->launch(device, kernel, workgroups, argument, launch);
     }
     Status finished(Launch launch) override { return launcher_->finished(launch); }
-    void release(Launch launch) override { launcher_->release(launch); }
 
     std::unique_ptr<Stream> stream(int device) override;
     bool host_atomics() const override { return system_.host_atomics; }
