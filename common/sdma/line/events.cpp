@@ -30,6 +30,8 @@ Events::~Events() {
 }
 
 void Events::stop() {
+    if (getpid() != process_)
+        return; // the thread may have had the lock, and is not there to be joined
     {
         std::lock_guard lock(mutex_);
         stop_ = true;

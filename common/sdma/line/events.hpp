@@ -22,7 +22,7 @@ public:
     Events(const Events &) = delete;
     Events &operator=(const Events &) = delete;
 
-    // Ends the thread, for good.
+    // Ends the thread, for good. Nothing in a child of fork(), which has no such thread.
     void stop();
 
     void add(Line &line);
@@ -39,6 +39,7 @@ private:
     void raise();
     bool moved(bool &busy);
 
+    const pid_t process_ = getpid();
     std::mutex mutex_;
     std::condition_variable changed_;
     std::set<Line *> lines_;
