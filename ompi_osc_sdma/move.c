@@ -235,8 +235,8 @@ int osc_sdma_move(osc_sdma_way_t way, const osc_sdma_buffer_t *local, const osc_
     } else {
         status = walk_both(&mover, local);
     }
-    if (idle || bytes >= ALONE_BYTES) {
-        sdma_line_push(line);
+    if ((idle || bytes >= ALONE_BYTES) && SDMA_OK != sdma_line_push(line) && OMPI_SUCCESS == status) {
+        status = OMPI_ERROR;
     }
     return status;
 }

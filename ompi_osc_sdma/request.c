@@ -59,6 +59,14 @@ static bool reached(const osc_sdma_request_t *request) {
     return now >= request->mark.number;
 }
 
+/* A broken line counts everything as done. */
+static void complete(osc_sdma_request_t *request) {
+    if (NULL != request->mark.line && SDMA_OK != sdma_line_progress(request->mark.line)) {
+        request->super.req_status.MPI_ERROR = MPI_ERR_OTHER;
+    }
+    ompi_request_complete(&request->super, true);
+}
+
 int osc_sdma_request(osc_sdma_window_t *window, osc_sdma_mark_t mark, bool local, ompi_request_t **handle) {
     osc_sdma_request_t *request = OBJ_NEW(osc_sdma_request_t);
     if (NULL == request) {
@@ -70,7 +78,7 @@ int osc_sdma_request(osc_sdma_window_t *window, osc_sdma_mark_t mark, bool local
     request->super.req_mpi_object.win = window->win;
     *handle = &request->super;
     if (reached(request)) {
-        ompi_request_complete(&request->super, true);
+        complete(request);
         return OMPI_SUCCESS;
     }
     pthread_mutex_lock(&requests_lock);
@@ -92,11 +100,8 @@ static int complete_requests(const osc_sdma_window_t *all) {
             rest = request;
         } else {
             ++done;
-            if (SDMA_OK != sdma_line_progress(request->mark.line)) {
-                request->super.req_status.MPI_ERROR = MPI_ERR_OTHER;
-            }
             bool freed = request->freed;
-            ompi_request_complete(&request->super, true);
+            complete(request);
             if (freed) {
                 OMPI_REQUEST_FINI(&request->super);
                 OBJ_RELEASE(request);

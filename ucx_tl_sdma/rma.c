@@ -99,12 +99,15 @@ static ucs_status_t copy_now(tl_ep_t *ep, bool get, void *local, const tl_key_t 
             return tl_ep_line_error(ep);
         }
     }
-    while (status == UCS_OK && sdma_line_done(ep->line) < number) {
+    if (status != UCS_OK) {
+        return status;
+    }
+    do { /* a broken line counts everything as done */
         if (sdma_line_progress(ep->line) == SDMA_ERROR) {
             return tl_ep_line_error(ep);
         }
-    }
-    return status;
+    } while (sdma_line_done(ep->line) < number);
+    return UCS_OK;
 }
 
 /* Through a buffer, and done on return: for short operations, and for memory that the line cannot take. */

@@ -3,6 +3,7 @@
 // One-sided operations when things go wrong or away: stuck hardware, lines and peers that end, keys and addresses that
 // lie, sleepers.
 #include <poll.h>
+#include <sys/wait.h>
 
 #include "test/support/lines.hpp"
 #include "test/support/played_peer.hpp"
@@ -115,6 +116,25 @@ TEST(Hardware_fault, without_kernels_the_cpu_writes_the_packets) {
             EXPECT_EQ(0u, place.rank.gpu->launched);
             EXPECT_FALSE(place.rank.context->faulted());
         });
+}
+
+// Found while it is posted: what was not moved is not said to be.
+TEST(Hardware_fault, a_refused_launch_fails_the_operation) {
+    for (const size_t loadstore_max : {size_t{0}, size_t{1000}}) {
+        With loadstore(params().put_loadstore_max, loadstore_max);
+        With full_at_once(params().put_batch, 1);
+        with_line(1000, [](Place &place, End &end) {
+            char *memory = place.rank.gpu->allocate(0, 1000);
+            place.rank.gpu->faults.refuse_launches = true;
+            uint64_t number = 0;
+            const sdma_status_t first = end.line->post(end.request(true, memory, 0, 500), number);
+            const sdma_status_t second = end.line->post(end.request(true, memory, 500, 500), number);
+            EXPECT_TRUE(first == SDMA_ERROR || second == SDMA_ERROR);
+            EXPECT_EQ(SDMA_ERROR, end.line->push());
+            EXPECT_EQ(SDMA_ERROR, end.line->progress());
+            EXPECT_EQ(SDMA_REASON_fault, end.line->reason());
+        });
+    }
 }
 
 // ---- lines and peers that end --------------------------------------------------------------------
@@ -304,6 +324,21 @@ TEST(Events, wake_a_sleeper) {
         }
         EXPECT_TRUE(events.arm()); // no line at all
     });
+}
+
+// The thread is not there, and may have had the lock.
+TEST(Events, a_forked_child_ends_without_them) {
+    sdma::line::Events events;
+    ASSERT_TRUE(events.arm()); // makes the thread
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+        events.stop();
+        _exit(0);
+    }
+    int status = -1;
+    until([&] { return waitpid(child, &status, WNOHANG) == child; });
+    EXPECT_EQ(0, status);
 }
 
 TEST(Events, come_when_hardware_is_stuck) {

@@ -369,6 +369,10 @@ TEST(Flush, at_a_target_that_is_hidden_declines) {
         char *memory = place.rank.gpu->allocate(0, 100);
         EXPECT_EQ(SDMA_DECLINED, end.put(memory, 0, 100));
         EXPECT_EQ(SDMA_REASON_no_gpu, end.line->reason());
+        memset(memory, 1, 100);
+        ASSERT_EQ(SDMA_OK, end.get(memory, 0, 100)); // its word is where its data goes
+        ASSERT_EQ(SDMA_OK, end.flush());
+        EXPECT_EQ(std::string(100, 0), std::string(memory, 100));
     });
 }
 
@@ -384,6 +388,20 @@ TEST(Batches, share_a_doorbell) {
         ASSERT_EQ(SDMA_OK, end.line->push());
         ASSERT_EQ(SDMA_OK, end.flush());
         EXPECT_EQ(1u, counter("put_batches") - before);
+    });
+}
+
+// A batch of both paths needs two launches, and holds one while it waits for the other.
+TEST(Batches, of_both_paths_need_one_launch_slot_only) {
+    With loadstore(params().put_loadstore_max, 100);
+    With batch(params().put_batch, 4);
+    constexpr size_t puts = 200, bytes = 300;
+    with_line(puts * bytes, [](Place &place, End &end) {
+        place.rank.gpu->launch_slots = 1;
+        char *memory = place.rank.gpu->allocate(0, puts * bytes);
+        for (size_t i = 0; i < puts; i++)
+            ASSERT_EQ(SDMA_OK, end.put(memory + i * bytes, i * bytes, i % 2 == 0 ? 50 : bytes));
+        ASSERT_EQ(SDMA_OK, end.flush());
     });
 }
 

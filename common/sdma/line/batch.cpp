@@ -60,7 +60,8 @@ bool Batch::add(uint64_t src, uint64_t dst, uint64_t bytes, engine::Queue *queue
         if (!legs_.empty() && legs_[0].queue->read_by_software != queue->read_by_software)
             return false;
         const uint64_t dwords = plan::copies(bytes, chunk_bytes(*queue)) * packet::Copy::dwords;
-        if (leg != legs_.end() && leg->dwords + dwords + signals_dwords > most_dwords(*queue))
+        if (leg != legs_.end() &&
+            (leg->target != target || leg->dwords + dwords + signals_dwords > most_dwords(*queue)))
             return false;
         if (leg == legs_.end())
             leg = legs_.insert(leg, Leg{queue, target, 0, 0, 0});
@@ -318,7 +319,6 @@ bool Batch::launched(Started &started, const char *name) {
     const gpu::Status status = runtime_.finished(started.launch);
     if (status == gpu::Status::pending)
         return false;
-    runtime_.release(started.launch);
     started.finished = true;
     if (status != gpu::Status::ok)
         fail(std::string(name) + " kernel ended with: " + gpu::to_string(status));
@@ -366,7 +366,7 @@ Batch::Progress Batch::poll() {
         return Progress::failed;
     if (!both || !all_raised())
         return Progress::waiting;
-    const bool news = !departed_;
+    const bool news = !departed_ && !fetches;
     departed_ = true;
     if (!at_target_ || legs_.empty() || (state_ == State::reading && all_at_target())) {
         complete_ = true;

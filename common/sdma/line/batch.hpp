@@ -49,6 +49,7 @@ public:
     // A copy of `value`.
     bool add_value(uint64_t value, uint64_t dst, engine::Queue *queue, Target_word *target);
 
+    bool fetches = false; // some copies are gets
     // Operations up to this number are complete with this batch and all earlier ones.
     uint64_t last = 0;
     // Used by operations that end here; whoever takes the batch away gives them back.
@@ -60,7 +61,8 @@ public:
     Progress issue();
     // After issue(): `moved` if one of the two below became true, which they stay.
     Progress poll();
-    bool departed() const { return departed_; } // all bytes have left their source
+    // All bytes have left their source, and those that were fetched have arrived.
+    bool departed() const { return departed_ && (complete_ || !fetches); }
     bool complete() const { return complete_; }
     // Whether poll() would find something: reads only.
     bool ready() const;

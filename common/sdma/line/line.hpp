@@ -90,7 +90,7 @@ private:
     struct Plan {
         Origin origin;
         int device = -1;
-        bool by_host = false;
+        bool by_host = false, get = false;
         memory::Attachment *attachment = nullptr;
         uint64_t remote = 0; // address of the registered range as the device sees it
         engine::Queue *queue = nullptr;

@@ -81,7 +81,7 @@ sdma_status_t Line::post(const Request &request, uint64_t &number) {
     count(request.get ? Counter::gets : Counter::puts);
     count(request.get ? Counter::bytes_get : Counter::bytes_put, bytes);
     issue_batches(); // the full ones
-    return SDMA_OK;
+    return broken_ ? SDMA_ERROR : SDMA_OK;
 }
 
 // ---- what can fail -------------------------------------------------------------------------------
@@ -114,6 +114,7 @@ sdma_reason_t Line::prepare(const Request &request, size_t extent, Plan &plan) {
         return give_up(SDMA_REASON_retired);
     plan.attachment = attachment;
     plan.remote = reinterpret_cast<uint64_t>(attachment->mapped) + remote.offset;
+    plan.get = request.get;
 
     const bool kernels = context_.kernels(plan.device) == SDMA_REASON_none;
     plan.by_host =
@@ -127,8 +128,11 @@ sdma_reason_t Line::prepare(const Request &request, size_t extent, Plan &plan) {
     plan.queue = queue(plan, remote.source.pci, reason);
     if (!plan.queue && !kernels)
         return give_up(reason != SDMA_REASON_none ? reason : SDMA_REASON_no_kernel);
+    // Where the data goes: the word of a get is in the GPU that fetches.
+    const gpu::Pci_address &target =
+        request.get ? runtime_->devices()[static_cast<size_t>(plan.device)].pci : remote.source.pci;
     if (plan.queue && params().flush_at_target)
-        if ((reason = find_target_word(remote.source.pci, plan.target)) != SDMA_REASON_none)
+        if ((reason = find_target_word(target, plan.target)) != SDMA_REASON_none)
             return give_up(reason);
     return SDMA_REASON_none;
 }
@@ -234,6 +238,7 @@ void Line::add_copy(const Plan &plan, uint64_t src, uint64_t dst, uint64_t bytes
         const uint64_t now = std::min(bytes, most);
         if (!filling(plan, false).add(src, dst, now, queue, plan.target))
             filling(plan, true).add(src, dst, now, queue, plan.target);
+        batches_.back()->fetches = batches_.back()->fetches || plan.get;
         src += now;
         dst += now;
         bytes -= now;
