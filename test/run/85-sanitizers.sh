@@ -38,26 +38,15 @@ sanitized_run() {
     [ ! -d "$prefix" ] || enter_install
     local leaks=1
     [ "$1" != address ] || leaks_can_be_found || leaks=0
-    # HIP's threads have signal stacks of their own; only whole stacks show which library keeps something.
+    # HIP's threads have signal stacks of their own; only whole stacks show which library keeps something. Where a
+    # library's thread-local memory lies is guessed from what is before it: LSan crashed by that in 6 of 6 runs of a row.
     export ASAN_OPTIONS=detect_leaks=$leaks:use_sigaltstack=0:fast_unwind_on_malloc=0:exitcode=99
+    ASAN_OPTIONS+=:intercept_tls_get_addr=0
     export LSAN_OPTIONS=suppressions=$top/test/support/leaks.supp:print_suppressions=0
     export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
     export TSAN_OPTIONS=halt_on_error=1:exitcode=99
     cd "$build"
     "${@:2}"
-}
-
-# The finder of leaks looks into other threads; it crashed once of 80 rows, where the test itself had passed. Another run,
-# then; what ASan finds ends a row at once.
-address_row() {
-    local output status
-    for _ in 1 2; do
-        status=0
-        output=$(mpi_test "$1" 2>&1) || status=$?
-        printf '%s\n' "$output"
-        [ $status != 0 ] && grep -q 'LeakSanitizer has encountered a fatal error' <<<"$output" || return $status
-    done
-    return 1
 }
 
 units() {
@@ -93,7 +82,7 @@ fi
         $(programs_of $address_rows) ${address_units:+$(printf 'test/unit/%s ' $address_units)}
     [ -z "$soak" ] || register sanitizers/address-units 600 sanitized_run address units $address_units
     for row in $address_rows; do
-        register "sanitizers/address-$row" 900 sanitized_run address address_row "$row"
+        register "sanitizers/address-$row" 900 sanitized_run address mpi_test "$row"
     done
     register sanitizers/thread-make 1200 sanitized_make thread thread $(printf 'test/unit/%s ' $thread_units)
     register sanitizers/thread-units 900 sanitized_run thread units $thread_units
