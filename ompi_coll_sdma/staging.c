@@ -22,6 +22,7 @@ static int load(glue_staged_t *staged, size_t from, size_t bytes) {
     }
     if (SDMA_OK != sdma_copy((char *)staged->memory + from, (char *)staged->device + from, bytes)) {
         free(staged->memory);
+        staged->memory = NULL; /* some callers unstage whatever became of it */
         return OMPI_ERROR;
     }
     return OMPI_SUCCESS;

@@ -2,7 +2,8 @@
  *
  * Preloaded under windows and rma: osc components that refuse. REFUSE_GPU=NAME: the component does not offer itself
  * for windows on GPU memory, as osc/rdma of GPU-aware releases does. REFUSE_ALL=NAMES: these offer themselves, and then
- * do not build the window.
+ * do not build the window. REFUSE_COPY=N: the first MPI_Compare_and_swap's copy N fails, and then the
+ * job ends.
  */
 #define _GNU_SOURCE
 #include "ompi_coll_sdma/shim.h"
@@ -10,6 +11,7 @@
 #include "common/sdma/sdma.h"
 
 #include <dlfcn.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -50,6 +52,29 @@ static void change(void) {
             component->osc_select = select_none;
         }
     }
+}
+
+static _Thread_local int refuse_copy; /* how many until then; 0: none */
+
+sdma_status_t sdma_copy(void *to, const void *from, size_t bytes) {
+    sdma_status_t (*real)(void *, const void *, size_t) =
+        (sdma_status_t(*)(void *, const void *, size_t))dlsym(RTLD_NEXT, "sdma_copy");
+    bool refused = refuse_copy > 0 && 0 == --refuse_copy;
+    return refused || NULL == real ? SDMA_ERROR : real(to, from, bytes);
+}
+
+int MPI_Compare_and_swap(const void *origin, const void *compare, void *result, MPI_Datatype type, int target,
+                         MPI_Aint at, MPI_Win win) {
+    const char *number = getenv("REFUSE_COPY");
+    if (NULL == number) {
+        return PMPI_Compare_and_swap(origin, compare, result, type, target, at, win);
+    }
+    MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
+    refuse_copy = atoi(number);
+    int status = PMPI_Compare_and_swap(origin, compare, result, type, target, at, win);
+    fprintf(stderr, "compare and swap: %s\n", MPI_SUCCESS == status ? "done" : "an error");
+    MPI_Abort(MPI_COMM_WORLD, 1);
+    return status;
 }
 
 int MPI_Init_thread(int *argc, char ***argv, int required, int *provided) {

@@ -119,6 +119,12 @@ osc_refused() {
         fails refusing REFUSE_ALL=rdma,pt2pt,sm sdma "$build/test/mpi/windows" mode=many
 }
 
+# A host copy that fails, here the origin's after that of the value compared with, is an error of MPI's and nothing worse.
+osc_refused_copy() {
+    expect 'compare and swap: an error' fails refusing REFUSE_COPY=2 sdma --mca osc_sdma_stage always \
+        "$build/test/mpi/rma" windows=create-host origins=device max=5001 epochs=5
+}
+
 # The other component is pt2pt here.
 osc_nodes() { two_nodes 90 --mca osc sdma -np 4 "$build/test/mpi/windows" mode=nodes; }
 
@@ -131,6 +137,7 @@ register osc/kill 90 osc_kill
 register osc/cannot-attach 90 osc_cannot_attach
 register osc/refused-gpu 120 osc_refused_gpu
 register osc/refused 120 osc_refused
+register osc/refused-copy 90 osc_refused_copy
 register osc/nodes 210 osc_nodes
 if [ -n "$soak" ]; then
     register osc/chaos-soak 14400 osc_seeds 1 200
