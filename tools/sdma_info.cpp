@@ -28,12 +28,22 @@ bool start_rocr(std::string &error) {
     return error.empty();
 }
 
+// CUDA starts a device at its first use, and the library looks at those only that the application has started.
+void start_devices(tools::Device_memory &gpus) {
+    for (int device = 0; device < gpus.devices(); device++)
+        if (void *memory = gpus.select(device) ? gpus.allocate(1) : nullptr)
+            gpus.deallocate(memory);
+}
+
 // Starts the first runtime that works; what the others lacked is in `missing` if none does.
 bool start_runtime(std::vector<std::string> &missing) {
     for (const tools::Memory memory : {tools::Memory::rocm, tools::Memory::cuda}) {
         std::string error;
-        if (tools::Device_memory::open(memory, error))
+        if (const auto gpus = tools::Device_memory::open(memory, error)) {
+            if (memory == tools::Memory::cuda)
+                start_devices(*gpus);
             return true;
+        }
         missing.push_back((memory == tools::Memory::rocm ? "HIP: " : "CUDA: ") + error);
     }
     std::string error;

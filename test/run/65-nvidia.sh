@@ -47,5 +47,5 @@ register nvidia/programs 600 nvidia_programs
 if [ -n "$soak" ]; then
     register nvidia/without-gpu 1800 nvidia_without_gpu
 else
-    register nvidia/without-gpu 600 nvidia_without_gpu 'runtime_test|sdma_bench|collectives-4|resident-2|realloc'
+    register nvidia/without-gpu 600 nvidia_without_gpu 'runtime_test|sdma_info|sdma_bench|collectives-4|resident-2|realloc'
 fi
