@@ -20,7 +20,6 @@ static int open_component(void) {
 static int close_component(void) {
     coll_sdma_stop_progress();
     glue_close();
-    glue_restore();
     return OMPI_SUCCESS;
 }
 

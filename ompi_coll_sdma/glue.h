@@ -45,12 +45,11 @@ typedef struct glue_param {
 extern const mca_base_var_enum_value_t glue_stage_values[];
 int glue_register_params(const glue_param_t *params, size_t count);
 int glue_register_counter(const char *name, const char *help, void *value);
-/* Parameters and counters of libmpisdma, under the component's name. */
+/* Parameters and counters of libmpisdma, under the component's name; it gets its defaults back when the component is
+ * unloaded. */
 int glue_register_library(void);
 /* Hands changed string values to libmpisdma; before each operation. */
 void glue_publish(void);
-/* Gives libmpisdma its defaults back. */
-void glue_restore(void);
 
 /* Opens what the include list of the framework lacks: "auto": all there is; "none"; or a list. `start` does what
  * the framework does with each component after registering and opening it; false: it is closed again. */

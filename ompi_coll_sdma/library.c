@@ -52,6 +52,15 @@ static size_t text_count;
 static text_t *settable[16]; /* those of them that are looked at before each operation */
 static size_t settable_count;
 
+/* Where Open MPI has the row's own storage. */
+typedef struct number {
+    const sdma_param_t *row;
+    size_t bytes;
+    size_t original; /* its first bytes */
+} number_t;
+static number_t numbers[32];
+static size_t number_count;
+
 /* NULL: more string rows than there is room for. */
 static text_t *new_text(const sdma_param_t *row) {
     if (text_count == sizeof(texts) / sizeof(texts[0])) {
@@ -63,6 +72,17 @@ static text_t *new_text(const sdma_param_t *row) {
     text->storage = &text->value;
     text->published = text->original;
     return text;
+}
+
+/* False: more rows than there is room for. */
+static bool keep_number(const sdma_param_t *row, size_t bytes) {
+    if (number_count == sizeof(numbers) / sizeof(numbers[0])) {
+        return false;
+    }
+    number_t *number = &numbers[number_count++];
+    *number = (number_t){.row = row, .bytes = bytes};
+    memcpy(&number->original, row->value, bytes);
+    return true;
 }
 
 static int register_synonym(const sdma_param_t *row, int index, text_t *text) {
@@ -79,11 +99,14 @@ static int register_synonym(const sdma_param_t *row, int index, text_t *text) {
 }
 
 static int register_row(const sdma_param_t *row) {
-    static const mca_base_var_type_t types[] = {
-        [SDMA_PARAM_BOOL] = MCA_BASE_VAR_TYPE_BOOL,
-        [SDMA_PARAM_INT] = MCA_BASE_VAR_TYPE_INT,
-        [SDMA_PARAM_SIZE] = MCA_BASE_VAR_TYPE_SIZE_T,
-        [SDMA_PARAM_STRING] = MCA_BASE_VAR_TYPE_STRING,
+    static const struct {
+        mca_base_var_type_t type;
+        size_t bytes;
+    } kinds[] = {
+        [SDMA_PARAM_BOOL] = {MCA_BASE_VAR_TYPE_BOOL, sizeof(bool)},
+        [SDMA_PARAM_INT] = {MCA_BASE_VAR_TYPE_INT, sizeof(int)},
+        [SDMA_PARAM_SIZE] = {MCA_BASE_VAR_TYPE_SIZE_T, sizeof(size_t)},
+        [SDMA_PARAM_STRING] = {MCA_BASE_VAR_TYPE_STRING, sizeof(char *)},
     };
     bool is_text = SDMA_PARAM_STRING == row->type;
     text_t *text = is_text ? new_text(row) : NULL;
@@ -94,15 +117,21 @@ static int register_row(const sdma_param_t *row) {
     if (index >= 0) {
         return register_synonym(row, index, text);
     }
+    if (!is_text && !keep_number(row, kinds[row->type].bytes)) {
+        return OMPI_ERR_OUT_OF_RESOURCE;
+    }
     char help[512];
     snprintf(help, sizeof(help), "%s%s%s%s", row->help, '\0' != row->unit[0] ? " [" : "", row->unit,
              '\0' != row->unit[0] ? "]" : "");
-    return register_var(row->name, help, types[row->type], NULL, row->settable, is_text ? text->storage : row->value);
+    return register_var(row->name, help, kinds[row->type].type, NULL, row->settable,
+                        is_text ? text->storage : row->value);
 }
 
-/* A row is only written when Open MPI's value has changed: a program may have set the row directly. */
+/* A row is only written when Open MPI's value has changed: a program may have set the row directly. A write by MPI_T
+ * frees the old string, is NULL for a moment and tells nobody: docs/tuning.md asks for none during operations. */
 static void publish(text_t *text) {
-    const char *wanted = NULL != *text->storage ? *text->storage : text->original;
+    const char *value = __atomic_load_n(text->storage, __ATOMIC_ACQUIRE);
+    const char *wanted = NULL != value ? value : text->original;
     if (0 != strcmp(wanted, __atomic_load_n(&text->published, __ATOMIC_ACQUIRE))) {
         sdma_param_set(text->row, wanted);
         const char *copy = __atomic_load_n((const char **)text->row->value, __ATOMIC_ACQUIRE);
@@ -124,15 +153,28 @@ int glue_register_counter(const char *name, const char *help, void *value) {
     return index < 0 ? index : OMPI_SUCCESS;
 }
 
+/* libmpisdma stays when we are unloaded, which happens without a close where only the tool interface was started; and
+ * what a row holds when Open MPI registers it the next time is its default. */
+__attribute__((destructor)) static void restore(void) {
+    for (size_t i = 0; i < text_count; ++i) {
+        if (texts[i].storage == &texts[i].value) {
+            sdma_param_set(texts[i].row, texts[i].original);
+        }
+    }
+    for (size_t i = 0; i < number_count; ++i) {
+        memcpy(numbers[i].row->value, &numbers[i].original, numbers[i].bytes);
+    }
+    text_count = settable_count = number_count = 0;
+}
+
 int glue_register_library(void) {
     int status = OMPI_SUCCESS;
     size_t count;
     const sdma_param_t *rows = sdma_params(&count);
-    text_count = 0;
+    restore(); /* nobody may have unloaded us */
     for (size_t i = 0; i < count && OMPI_SUCCESS == status; ++i) {
         status = register_row(&rows[i]);
     }
-    settable_count = 0;
     for (size_t i = 0; i < text_count; ++i) {
         publish(&texts[i]);
         if (texts[i].row->settable) {
@@ -145,13 +187,4 @@ int glue_register_library(void) {
         status = glue_register_counter(counters[i].name, counters[i].help, (void *)(uintptr_t)counters[i].value);
     }
     return status;
-}
-
-void glue_restore(void) {
-    for (size_t i = 0; i < text_count; ++i) {
-        if (texts[i].storage == &texts[i].value) {
-            sdma_param_set(texts[i].row, texts[i].original);
-        }
-    }
-    text_count = settable_count = 0;
 }

@@ -58,7 +58,6 @@ static int init(bool progress_threads, bool mpi_threads) {
 static int finalize(void) {
     osc_sdma_stop_progress();
     glue_close();
-    glue_restore();
     return OMPI_SUCCESS;
 }
 

@@ -61,5 +61,10 @@ if ! ompi_info --param coll sdma --level 9 --parsable 2>&1 | grep -q '^mca:coll:
     echo "FAILED: ompi_info does not show coll_sdma_enable"
     failed=1
 fi
+if ! timeout 60 env LD_PRELOAD="$PWD/.libs/libstandin.so" test/mpi/defaults >"$output" 2>&1; then
+    echo "FAILED: defaults"
+    head -n 40 "$output"
+    failed=1
+fi
 
 exit $failed

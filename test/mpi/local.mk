@@ -10,7 +10,10 @@ mpi_test_headers = test/mpi/harness.hpp test/mpi/mpit.hpp
 mpi_device_headers = $(mpi_test_headers) test/mpi/buffers.hpp test/mpi/exchange.hpp test/mpi/ledger.hpp
 
 # Without any GPU library in the process.
-check_PROGRAMS += test/mpi/hostonly test/mpi/others
+check_PROGRAMS += test/mpi/defaults test/mpi/hostonly test/mpi/others
+test_mpi_defaults_SOURCES = test/mpi/defaults.cpp test/mpi/mpit.hpp
+test_mpi_defaults_CPPFLAGS = $(MPI_TEST_CPPFLAGS)
+test_mpi_defaults_LDADD = $(MPI_TEST_LDADD)
 test_mpi_hostonly_SOURCES = test/mpi/hostonly.cpp $(mpi_test_headers)
 test_mpi_hostonly_CPPFLAGS = $(MPI_TEST_CPPFLAGS)
 test_mpi_hostonly_LDADD = $(MPI_TEST_LDADD)
