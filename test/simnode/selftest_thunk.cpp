@@ -162,6 +162,28 @@ void test_registration() {
     CHECK(hsaKmtRegisterMemoryWithFlags(segment, bytes / 2, flags) != HSAKMT_STATUS_SUCCESS);
 }
 
+// Of several threads that register the same range none loses it to another that gives it up.
+void test_registration_by_threads() {
+    constexpr size_t bytes = 4096;
+    void *range = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    REQUIRE(range != MAP_FAILED);
+    *static_cast<char *>(range) = 1;
+    std::atomic<int> lost{0};
+    const auto use = [&] {
+        for (int i = 0; i < 20000; ++i) {
+            HsaPointerInfo info;
+            lost += hsaKmtRegisterMemoryWithFlags(range, bytes, HsaMemFlags{}) != HSAKMT_STATUS_SUCCESS;
+            lost += hsaKmtQueryPointerInfo(range, &info) != HSAKMT_STATUS_SUCCESS;
+            lost += hsaKmtDeregisterMemory(range) != HSAKMT_STATUS_SUCCESS;
+        }
+    };
+    std::thread other(use);
+    use();
+    other.join();
+    CHECK(lost == 0);
+    munmap(range, bytes);
+}
+
 void test_out_of_memory() {
     CHECK(available(1) == vram);
     CHECK(!allocate(1, vram + 4096));
@@ -231,6 +253,39 @@ void test_sharing(bool killed) {
     CHECK(hsaKmtRegisterSharedHandle(&offer.handle, &memory, &size) != HSAKMT_STATUS_SUCCESS); // stale
 }
 
+// The exporter's descriptor may be another allocation's by the time it is opened: all or nothing.
+void test_reused_descriptor() {
+    constexpr size_t bytes = 4096;
+    auto *memory = static_cast<uint32_t *>(allocate_mapped(3, bytes));
+    *memory = 77;
+    HsaSharedMemoryHandle handle;
+    REQUIRE(hsaKmtShareMemory(memory, bytes, &handle) == HSAKMT_STATUS_SUCCESS);
+    const int number = static_cast<int>(handle[2]), right = dup(number), wrong = memfd_create("wrong", MFD_CLOEXEC);
+    REQUIRE(right >= 0 && wrong >= 0 && ftruncate(wrong, bytes) == 0);
+    std::atomic<bool> stop{false};
+    std::thread swapper([&] {
+        while (!stop)
+            for (const int fd : {wrong, right})
+                dup2(fd, number);
+    });
+    int mapped = 0;
+    for (int i = 0; i < 3000; ++i) {
+        void *seen = nullptr;
+        HSAuint64 size = 0;
+        if (hsaKmtRegisterSharedHandle(&handle, &seen, &size) != HSAKMT_STATUS_SUCCESS)
+            continue;
+        ++mapped;
+        CHECK(*static_cast<uint32_t *>(seen) == 77);
+        CHECK(hsaKmtDeregisterMemory(seen) == HSAKMT_STATUS_SUCCESS);
+    }
+    stop = true;
+    swapper.join();
+    CHECK(mapped > 0);
+    close(right);
+    close(wrong);
+    release(memory, bytes);
+}
+
 int hold_for_parent() {
     REQUIRE(hsaKmtOpenKFD() == HSAKMT_STATUS_SUCCESS);
     REQUIRE(allocate_mapped(4, 128 * mebibyte));
@@ -289,16 +344,19 @@ void test_events() {
 // A child of fork gets nothing and takes nothing.
 void test_fork() {
     void *memory = allocate_mapped(1, mebibyte);
+    HsaEvent *event = make_event(false);
     const pid_t child = fork();
     REQUIRE(child >= 0);
     if (child == 0) {
         const bool refused = !allocate(1, 4096) && hsaKmtFreeMemory(memory, mebibyte) != HSAKMT_STATUS_SUCCESS &&
-                             hsaKmtOpenKFD() != HSAKMT_STATUS_KERNEL_ALREADY_OPENED;
+                             hsaKmtOpenKFD() != HSAKMT_STATUS_KERNEL_ALREADY_OPENED &&
+                             hsaKmtWaitOnEvent(event, HSA_EVENTTIMEOUT_INFINITE) != HSAKMT_STATUS_SUCCESS;
         _exit(refused ? 0 : 1);
     }
     int status = -1;
     CHECK(waitpid(child, &status, 0) == child && status == 0);
     CHECK(available(1) == vram - mebibyte);
+    CHECK(hsaKmtDestroyEvent(event) == HSAKMT_STATUS_SUCCESS);
     release(memory, mebibyte);
 }
 
@@ -397,9 +455,11 @@ int main(int argc, char **argv) {
     test_topology();
     test_pointers();
     test_registration();
+    test_registration_by_threads();
     test_out_of_memory();
     test_sharing(false);
     test_sharing(true);
+    test_reused_descriptor();
     test_killed_owner();
     test_fork();
     test_events();

@@ -11,6 +11,7 @@
 
 #include "test/simnode/simnode.hpp"
 #include "test/simnode/thunk/memory.hpp"
+#include "test/simnode/thunk/node.hpp"
 
 namespace simnode {
 
@@ -58,6 +59,8 @@ uint32_t free_id() {
 }
 
 HSAKMT_STATUS wait(HsaEvent *handles[], uint32_t count, bool all, uint32_t milliseconds) {
+    if (forked())
+        return HSAKMT_STATUS_KERNEL_IO_CHANNEL_NOT_OPENED;
     std::unique_lock lock(events.mutex);
     std::vector<uint32_t> ids(count);
     std::vector<uint64_t> ages(count);
@@ -110,6 +113,8 @@ using namespace simnode;
 extern "C" {
 
 HSAKMT_STATUS hsaKmtCreateEvent(HsaEventDescriptor *descriptor, bool manual, bool set, HsaEvent **handle) {
+    if (forked())
+        return HSAKMT_STATUS_KERNEL_IO_CHANNEL_NOT_OPENED;
     if (!descriptor || !handle)
         return HSAKMT_STATUS_INVALID_PARAMETER;
     const std::lock_guard lock(events.mutex);
@@ -134,6 +139,8 @@ HSAKMT_STATUS hsaKmtCreateEvent(HsaEventDescriptor *descriptor, bool manual, boo
 }
 
 HSAKMT_STATUS hsaKmtDestroyEvent(HsaEvent *handle) {
+    if (forked())
+        return HSAKMT_STATUS_KERNEL_IO_CHANNEL_NOT_OPENED;
     const std::lock_guard lock(events.mutex);
     Event *event = find(handle);
     if (!event)
@@ -145,6 +152,8 @@ HSAKMT_STATUS hsaKmtDestroyEvent(HsaEvent *handle) {
 }
 
 HSAKMT_STATUS hsaKmtSetEvent(HsaEvent *handle) {
+    if (forked())
+        return HSAKMT_STATUS_KERNEL_IO_CHANNEL_NOT_OPENED;
     const std::lock_guard lock(events.mutex);
     Event *event = find(handle);
     if (!event)
@@ -154,6 +163,8 @@ HSAKMT_STATUS hsaKmtSetEvent(HsaEvent *handle) {
 }
 
 HSAKMT_STATUS hsaKmtResetEvent(HsaEvent *handle) {
+    if (forked())
+        return HSAKMT_STATUS_KERNEL_IO_CHANNEL_NOT_OPENED;
     const std::lock_guard lock(events.mutex);
     Event *event = find(handle);
     if (!event)

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <mutex>
 #include <string>
 
 #include <sys/mman.h>
@@ -104,10 +105,16 @@ bool within_own(const void *pointer) {
     return own;
 }
 
+// A range is registered as a whole or given up as a whole: what was found must still be so when it is changed.
+std::mutex &registering = *new std::mutex; // never destroyed: see memory.cpp
+
 HSAKMT_STATUS register_range(void *pointer, size_t bytes, uint32_t gpus, HsaMemFlags flags) {
+    if (forked())
+        return HSAKMT_STATUS_KERNEL_IO_CHANNEL_NOT_OPENED;
     const uint64_t address = address_of(pointer);
     if (!pointer || bytes == 0)
         return HSAKMT_STATUS_INVALID_PARAMETER;
+    const std::lock_guard lock(registering);
     bool same = false;
     // Our own memory needs no registration: it only says for whom the next map without a list is.
     // The same range of the application once more counts up.
@@ -218,6 +225,7 @@ HSAKMT_STATUS hsaKmtRegisterMemoryToNodes(void *pointer, HSAuint64 bytes, HSAuin
 HSAKMT_STATUS hsaKmtDeregisterMemory(void *pointer) {
     if (forked())
         return HSAKMT_STATUS_KERNEL_IO_CHANNEL_NOT_OPENED;
+    const std::lock_guard lock(registering);
     bool remove = false;
     const bool known = with_block(address_of(pointer), false, [&](Block &block) {
         if (block.kind == Block_kind::registered)

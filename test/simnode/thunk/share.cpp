@@ -39,21 +39,32 @@ bool refused() {
     return planned && (planned->at == 0 || planned->at == call);
 }
 
-// The memory behind a handle, or -1 with the reason logged.
-int open_shared(const Handle &handle) {
-    const std::string path = "/proc/" + std::to_string(handle.process) + "/fd/" + std::to_string(handle.fd);
+// Whether the link of a descriptor names the memory; if not, the reason was logged.
+bool is_memory_of(const Handle &handle, const std::string &link) {
     char target[256] = {};
-    if (readlink(path.c_str(), target, sizeof target - 1) < 0) {
-        complain("shared memory handle: %s: %s", path.c_str(), strerror(errno));
-        return -1;
+    if (readlink(link.c_str(), target, sizeof target - 1) < 0) {
+        complain("shared memory handle: %s: %s", link.c_str(), strerror(errno));
+        return false;
     }
     // "/memfd:NAME (deleted)"
     const std::string name = "/memfd:" + share_name(handle.object) + " ";
-    if (strncmp(target, name.c_str(), name.size()) != 0) {
-        complain("shared memory handle is stale: %s is %s, not %s", path.c_str(), target, name.c_str());
+    if (strncmp(target, name.c_str(), name.size()) == 0)
+        return true;
+    complain("shared memory handle is stale: %s is %s, not %s", link.c_str(), target, name.c_str());
+    return false;
+}
+
+// The memory behind a handle, or -1 with the reason logged.
+int open_shared(const Handle &handle) {
+    const std::string path = "/proc/" + std::to_string(handle.process) + "/fd/" + std::to_string(handle.fd);
+    if (!is_memory_of(handle, path)) // nothing else is to be opened
+        return -1;
+    const int fd = open(path.c_str(), O_RDWR | O_CLOEXEC);
+    // The exporter may have closed its descriptor and got the number for another one meanwhile.
+    if (fd >= 0 && !is_memory_of(handle, "/proc/self/fd/" + std::to_string(fd))) {
+        close(fd);
         return -1;
     }
-    const int fd = open(path.c_str(), O_RDWR | O_CLOEXEC);
     struct stat status {};
     if (fd < 0 || fstat(fd, &status) != 0 || status.st_size != static_cast<off_t>(size_t{handle.pages} * 4096)) {
         complain("shared memory handle: cannot use %s: %s", path.c_str(), fd < 0 ? strerror(errno) : "wrong size");
