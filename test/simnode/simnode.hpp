@@ -72,6 +72,8 @@ struct Aql_queue {
 class Worker {
 public:
     virtual ~Worker() = default;
+    // The queue is destroyed: complains about what hardware would have left undone.
+    virtual void end() {}
 };
 std::unique_ptr<Worker> start_sdma(const Sdma_queue &queue);
 std::unique_ptr<Worker> start_aql(const Aql_queue &queue);

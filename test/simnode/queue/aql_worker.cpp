@@ -2,6 +2,7 @@
 //
 // An AQL queue as the packet processor sees it: HSA Platform System Architecture 1.2, section 2.9.
 // Packets are launched and completed in order, which every program has to bear.
+#include <algorithm>
 #include <array>
 #include <cinttypes>
 #include <cstdio>
@@ -41,9 +42,13 @@ public:
         index_ = __atomic_load_n(queue_.read_pointer, __ATOMIC_ACQUIRE);
         thread_ = std::thread([this] { run(); });
     }
-    ~Aql_worker() override {
-        bell_.stop();
-        thread_.join();
+    ~Aql_worker() override { stop(); }
+
+    void end() override {
+        stop();
+        if (bell_.read() == rung_ && index_ > unrung_)
+            complain("%s aql packet %" PRIu64 ": nobody has rung for it; hardware would not have seen it",
+                     name().c_str(), unrung_);
     }
 
 private:
@@ -51,6 +56,10 @@ private:
     Bell bell_;
     Chaos chaos_;
     uint64_t index_ = 0; // next packet
+    // The ring seen last, and the first packet beyond it that was not there then. Each is rung for once, and when it is
+    // there: as long as the doorbell stays so, nobody has rung for that one. For a packet that was there a ring may
+    // have come and been replaced by an earlier packet's, which nobody can tell from none.
+    uint64_t rung_ = ~uint64_t{0}, unrung_ = ~uint64_t{0};
     std::array<uint32_t, 16> packet_{};
     std::thread thread_;
 
@@ -59,6 +68,7 @@ private:
     void run() {
         while (!bell_.stopped()) {
             uint64_t last = bell_.read();
+            look_ahead(last);
             if (!due(last)) {
                 bell_.wait(last);
                 continue;
@@ -75,15 +85,33 @@ private:
     bool due(uint64_t last) const {
         if (static_cast<int64_t>(last - index_) >= 0)
             return true;
-        const auto *header = reinterpret_cast<const uint16_t *>(slot());
-        return last != ~uint64_t{0} && (__atomic_load_n(header, __ATOMIC_ACQUIRE) & 0xff) != HSA_PACKET_TYPE_INVALID;
+        return last != ~uint64_t{0} && valid(index_);
     }
 
-    uint8_t *slot() const { return queue_.ring + index_ * packet_bytes % queue_.bytes; }
+    void look_ahead(uint64_t last) {
+        if (last == rung_)
+            return;
+        rung_ = last;
+        unrung_ = std::max(index_, last + 1);
+        while (unrung_ - index_ < queue_.bytes / packet_bytes && valid(unrung_))
+            unrung_++;
+    }
+
+    uint8_t *slot(uint64_t index) const { return queue_.ring + index * packet_bytes % queue_.bytes; }
+    bool valid(uint64_t index) const {
+        const auto *header = reinterpret_cast<const uint16_t *>(slot(index));
+        return (__atomic_load_n(header, __ATOMIC_ACQUIRE) & 0xff) != HSA_PACKET_TYPE_INVALID;
+    }
+
+    void stop() {
+        bell_.stop();
+        if (thread_.joinable())
+            thread_.join();
+    }
 
     // False: the queue hangs, or is being stopped.
     bool step() {
-        uint32_t *dwords = reinterpret_cast<uint32_t *>(slot());
+        uint32_t *dwords = reinterpret_cast<uint32_t *>(slot(index_));
         Backoff backoff;
         // The header is stored last; until then the slot is INVALID even if a later one was rung.
         while (packet_[0] = __atomic_load_n(dwords, __ATOMIC_ACQUIRE), type() == HSA_PACKET_TYPE_INVALID) {

@@ -259,7 +259,10 @@ HSAKMT_STATUS hsaKmtDestroyQueue(HSA_QUEUEID id) {
         queue = std::move(found->second);
         queues.all.erase(found);
     }
-    queue->worker.reset(); // outside the lock: waits for the packet in work
+    // Outside the lock: waits for the packet in work.
+    if (queue->worker)
+        queue->worker->end();
+    queue->worker.reset();
     const std::lock_guard lock(queues.mutex);
     give_back(*queue);
     return HSAKMT_STATUS_SUCCESS;

@@ -162,6 +162,25 @@ TEST_F(Aql, LateDoorbellOfAnEarlierPacketHidesNone) {
     ring_doorbell(1); // by a slower producer; the engine, still at packet 0, never sees the 2
     set(first, 0);
     EXPECT_TRUE(reaches(done, 0));
+    worker->end();
+    EXPECT_TRUE(stub::complaints().empty());
+}
+
+TEST_F(Aql, ForgottenDoorbellIsFound) {
+    hsa_barrier_and_packet_t packet{};
+    packet.completion_signal = signal(done, 3);
+    fill(0, packet, HSA_PACKET_TYPE_BARRIER_AND);
+    packet.dep_signal[0] = signal(first, 1);
+    fill(1, packet, HSA_PACKET_TYPE_BARRIER_AND);
+    ring_doorbell(1);
+    ASSERT_TRUE(reaches(done, 2)); // so the 1 was seen
+    packet.dep_signal[0] = {};
+    fill(2, packet, HSA_PACKET_TYPE_BARRIER_AND);
+    set(first, 0);
+    EXPECT_TRUE(reaches(done, 0)); // the ring may still come
+    EXPECT_TRUE(stub::complaints().empty());
+    worker->end();
+    EXPECT_EQ(stub::complaints().size(), 1u);
 }
 
 TEST_F(Aql, ManyWraps) {
