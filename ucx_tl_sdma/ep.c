@@ -262,13 +262,26 @@ void tl_ep_destroy(uct_ep_h tl_ep) {
     }
 }
 
+/* ---- what is pending --------------------------------------------------------------------------------- */
+
+/* Kept in the request's private bytes. */
+typedef struct tl_pending {
+    ucs_list_link_t link;
+    bool fenced; /* a fence came when this one was the last */
+} tl_pending_t;
+
+static tl_pending_t *pending_of(uct_pending_req_t *request) { return (tl_pending_t *)(void *)request->priv; }
+static uct_pending_req_t *request_of(ucs_list_link_t *link) {
+    return (uct_pending_req_t *)(void *)((char *)link - offsetof(uct_pending_req_t, priv));
+}
+
 /* ---- order ------------------------------------------------------------------------------------------- */
 
 /* LOCAL and REMOTE are the same here: the number that is waited for has been seen behind the data. */
 ucs_status_t tl_ep_flush(uct_ep_h tl_ep, unsigned flags, uct_completion_t *comp) {
     tl_ep_t *ep = (tl_ep_t *)tl_ep;
     (void)flags; /* with CANCEL, UCP purges what is pending; what engines have cannot be called back */
-    if (!ucs_list_is_empty(&ep->pending) && !ep->dispatching) {
+    if (tl_ep_behind_pending(ep)) {
         return UCS_ERR_NO_RESOURCE;
     }
     if (ucs_list_is_empty(&ep->ops) && sdma_line_done(ep->line) >= sdma_line_posted(ep->line)) {
@@ -290,11 +303,18 @@ ucs_status_t tl_ep_flush(uct_ep_h tl_ep, unsigned flags, uct_completion_t *comp)
     return UCS_INPROGRESS;
 }
 
+static void fence_posted(tl_ep_t *ep) {
+    ep->fence = sdma_line_posted(ep->line);
+    sdma_line_fence(ep->line);
+}
+
 ucs_status_t tl_ep_fence(uct_ep_h tl_ep, unsigned flags) {
     tl_ep_t *ep = (tl_ep_t *)tl_ep;
     (void)flags;
-    ep->fence = sdma_line_posted(ep->line);
-    sdma_line_fence(ep->line);
+    if (!ucs_list_is_empty(&ep->pending)) {
+        pending_of(request_of(ep->pending.prev))->fenced = true; /* then again, once that one is posted */
+    }
+    fence_posted(ep);
     return UCS_OK;
 }
 
@@ -310,18 +330,13 @@ void tl_ep_open_iface_fence(tl_ep_t *ep) {
 
 /* ---- pending ----------------------------------------------------------------------------------------- */
 
-/* Kept in the request's private bytes. */
-static ucs_list_link_t *link_of(uct_pending_req_t *request) { return (ucs_list_link_t *)(void *)request->priv; }
-static uct_pending_req_t *request_of(ucs_list_link_t *link) {
-    return (uct_pending_req_t *)(void *)((char *)link - offsetof(uct_pending_req_t, priv));
-}
-
 /* Never refused: a request that could go at once goes at the next progress. */
 ucs_status_t tl_ep_pending_add(uct_ep_h tl_ep, uct_pending_req_t *request, unsigned flags) {
     tl_ep_t *ep = (tl_ep_t *)tl_ep;
     (void)flags;
-    _Static_assert(sizeof(ucs_list_link_t) <= UCT_PENDING_REQ_PRIV_LEN, "private bytes of a request");
-    ucs_list_add_tail(&ep->pending, link_of(request));
+    _Static_assert(sizeof(tl_pending_t) <= UCT_PENDING_REQ_PRIV_LEN, "private bytes of a request");
+    pending_of(request)->fenced = false;
+    ucs_list_add_tail(&ep->pending, &pending_of(request)->link);
     tl_ep_activate(ep);
     return UCS_OK;
 }
@@ -342,11 +357,15 @@ static unsigned dispatch(tl_ep_t *ep) {
         ucs_list_del(first);
         ep->dispatching = true;
         uct_pending_req_t *request = request_of(first);
+        const bool fenced = pending_of(request)->fenced;
         const ucs_status_t status = request->func(request);
         ep->dispatching = false;
         if (status != UCS_OK) {
             ucs_list_add_head(&ep->pending, first);
             break;
+        }
+        if (fenced) {
+            fence_posted(ep);
         }
         count++;
     }

@@ -38,11 +38,12 @@ static ucs_status_t check_length(const char *name, size_t length, size_t most) {
 static bool held_back(const tl_ep_t *ep) { return iface_of(ep)->fenced_eps > (ep->iface_fence != 0 ? 1u : 0u); }
 
 /* Whether another operation may be posted; else the user tries again after progress. */
-static ucs_status_t check_room(const tl_ep_t *ep) {
+static ucs_status_t check_room(tl_ep_t *ep) {
     if (ep->status != UCS_OK) {
         return ep->status;
     }
-    return ep->full || held_back(ep) || iface_of(ep)->outstanding >= iface_of(ep)->config.tx_queue_len
+    return ep->full || tl_ep_behind_pending(ep) || held_back(ep) ||
+                   iface_of(ep)->outstanding >= iface_of(ep)->config.tx_queue_len
                ? UCS_ERR_NO_RESOURCE
                : UCS_OK;
 }
@@ -52,7 +53,7 @@ static ucs_status_t check_host_order(tl_ep_t *ep) {
     if (ep->status != UCS_OK) {
         return ep->status;
     }
-    if (held_back(ep) || sdma_line_done(ep->line) < ep->fence) {
+    if (tl_ep_behind_pending(ep) || held_back(ep) || sdma_line_done(ep->line) < ep->fence) {
         tl_ep_activate(ep);
         return UCS_ERR_NO_RESOURCE;
     }

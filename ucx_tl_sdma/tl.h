@@ -229,6 +229,8 @@ void tl_op_queue(tl_ep_t *ep, tl_op_t *op);
 sdma_remote_t *tl_ep_remote(tl_ep_t *ep, const sdma_key_t *key);
 void tl_ep_forget_remote(tl_ep_t *ep, const sdma_key_t *key);
 ucs_status_t tl_ep_line_error(tl_ep_t *ep);
+/* Requests that were refused before come first; what they post themselves goes. */
+static inline bool tl_ep_behind_pending(tl_ep_t *ep) { return !ucs_list_is_empty(&ep->pending) && !ep->dispatching; }
 
 /* ---- host memory of peers ---------------------------------------------------------------------------- */
 
