@@ -93,7 +93,32 @@ static ucs_status_t deregister(tl_memh_t *memh) {
     return UCS_OK;
 }
 
-/* Peers drop their mappings in their own time: the completion waits for the last one. */
+#if UCX_RELEASE >= 118
+/* UCP's completion is on its stack and may not be touched after the return, so peers are waited for here. Without
+ * invalidation UCP would not take us for endpoints with error handling at all.
+ * A peer that looks drops its mapping at once, or when what its engines have has ended; one that died has none. After
+ * the hardware timeout its engines are at rest or declared faulty, and only one that has not looked at all is left:
+ * it still maps the memory, and may yet issue what it had queued when the memory was taken back, but nothing new.
+ * Then the completion's status says that the invalidation is not complete, and so does the log: UCP, which is
+ * already failing the request, looks at neither. */
+static ucs_status_t invalidate(tl_md_t *md, tl_memh_t *memh, uct_completion_t *comp) {
+    (void)md;
+    ucs_status_t status = UCS_OK;
+    if (memh->kind == TL_MEMORY_DEVICE) {
+        sdma_memory_t *memory = atomic_load(&memh->memory);
+        sdma_memory_invalidate(memory);
+        if (!sdma_memory_await_unreachable(memory)) {
+            ucs_warn("sdma: %zu bytes at %p are taken back, but a process that makes no progress still maps them",
+                     memh->bytes, memh->base);
+            status = UCS_ERR_TIMED_OUT;
+        }
+    }
+    deregister(memh);
+    tl_complete(comp, status);
+    return UCS_OK;
+}
+#else
+/* Peers drop their mappings in their own time: the completion, which is part of UCP's request, waits for the last. */
 static ucs_status_t invalidate(tl_md_t *md, tl_memh_t *memh, uct_completion_t *comp) {
     if (memh->kind == TL_MEMORY_DEVICE) {
         sdma_memory_invalidate(atomic_load(&memh->memory));
@@ -136,6 +161,7 @@ unsigned tl_md_progress(tl_md_t *md, bool *left) {
     }
     return count;
 }
+#endif
 
 static ucs_status_t mem_dereg(uct_md_h md, const uct_md_mem_dereg_params_t *params) {
     if (!(params->field_mask & UCT_MD_MEM_DEREG_FIELD_MEMH) || params->memh == NULL) {
@@ -186,8 +212,33 @@ static ucs_status_t mem_free(uct_md_h md, uct_mem_h tl_memh) {
 
 /* ---- keys -------------------------------------------------------------------------------------------- */
 
+/* An invalidation retires the whole allocation, also for memory handles of it that UCP keeps and goes on to use:
+ * those are registered anew when a key is asked for. False: they cannot be. */
+static bool device_key(tl_md_t *md, tl_memh_t *memh, sdma_key_t *key) {
+    pthread_mutex_lock(&md->lock);
+    sdma_memory_t *memory = atomic_load(&memh->memory), *again = NULL;
+    bool good = !sdma_memory_retired(memory);
+    if (!good) {
+        sdma_reason_t reason = SDMA_REASON_none;
+        good = export_memory(memh->base, memh->bytes, &again, &reason) == SDMA_OK;
+        if (good) {
+            atomic_store(&memh->memory, again);
+            sdma_memory_release(memory);
+            memory = again;
+        } else {
+            ucs_debug("sdma: %zu bytes at %p, taken back before, are not for peers: %s", memh->bytes, memh->base,
+                      sdma_reason_text(reason));
+        }
+    }
+    if (good) {
+        sdma_memory_key(memory, key);
+    }
+    pthread_mutex_unlock(&md->lock);
+    return good;
+}
+
 static ucs_status_t pack_key(uct_md_h tl_md, uct_mem_h tl_memh, void *buffer) {
-    const tl_md_t *md = (tl_md_t *)tl_md;
+    tl_md_t *md = (tl_md_t *)tl_md;
     tl_memh_t *memh = tl_memh;
     tl_key_t key = {.magic = KEY_MAGIC,
                     .kind = memh->kind,
@@ -195,7 +246,7 @@ static ucs_status_t pack_key(uct_md_h tl_md, uct_mem_h tl_memh, void *buffer) {
                     .bytes = memh->bytes,
                     .pid = (uint64_t)getpid()};
     if (memh->kind == TL_MEMORY_DEVICE) {
-        sdma_memory_key(atomic_load(&memh->memory), &key.key);
+        key.kind = device_key(md, memh, &key.key) ? TL_MEMORY_DEVICE : TL_MEMORY_NONE;
     } else if (!md->host_open) {
         key.kind = TL_MEMORY_NONE;
     }
@@ -412,7 +463,9 @@ ucs_status_t tl_md_open(uct_component_t *component, const char *name, const uct_
     }
     tl_apply_layer_params(settings);
     pthread_mutex_init(&md->lock, NULL);
+#if UCX_RELEASE < 118
     ucs_list_head_init(&md->invalid);
+#endif
     md->super.ops = &md_ops;
     md->super.component = component;
     md->copier = !rocm_transport_is_here();

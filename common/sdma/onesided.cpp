@@ -3,8 +3,10 @@
 // The C interface of one-sided operations.
 #include "onesided.h"
 
+#include <chrono>
 #include <memory>
 #include <mutex>
+#include <thread>
 
 #include "line/board.hpp"
 #include "line/events.hpp"
@@ -109,7 +111,20 @@ sdma_status_t sdma_memory_register(void *base, size_t bytes, int exportable, sdm
 void sdma_memory_key(const sdma_memory_t *memory, sdma_key_t *key) { *key = line::pack(memory->region->key()); }
 
 void sdma_memory_invalidate(sdma_memory_t *memory) { memory->region->retire(); }
+int sdma_memory_retired(const sdma_memory_t *memory) { return memory->region->retired() ? 1 : 0; }
 int sdma_memory_reachable(const sdma_memory_t *memory) { return memory->region->reachable() ? 1 : 0; }
+int sdma_memory_await_unreachable(const sdma_memory_t *memory) {
+    return guarded(0, [&] {
+        while (memory->region->reachable()) {
+            if (memory->region->retired_for() >= std::chrono::milliseconds(params().hardware_timeout))
+                return 0;
+            events().progress();
+            memory->hold.context.memory().progress();
+            std::this_thread::sleep_for(std::chrono::microseconds(20));
+        }
+        return 1;
+    });
+}
 void sdma_memory_release(sdma_memory_t *memory) { delete memory; }
 
 sdma_status_t sdma_line_open(const sdma_address_t *peer, sdma_line_t **line, sdma_reason_t *reason) {

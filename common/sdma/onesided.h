@@ -17,7 +17,7 @@
  *   sdma_put ...  sdma_put ...  sdma_line_push  ->  sdma_line_progress until done >= number
  *
  * Any number of operations may be outstanding: a full ring answers SDMA_PENDING ("progress, then
- * post again"), never an error. Targets run no code. Nothing blocks.
+ * post again"), never an error. Targets run no code. Nothing blocks but what says so.
  *
  * Threads: any thread may use any line at any time; a line is closed once nobody uses it. The numbers of
  * overlapping posts are in the order in which they got in.
@@ -58,9 +58,14 @@ SDMA_API sdma_status_t sdma_memory_register(void *base, size_t bytes, int export
 SDMA_API void sdma_memory_key(const sdma_memory_t *memory, sdma_key_t *key);
 /* Exported memory: take it back from all peers at once, together with every other registration of the same
  * allocation; new ones may be made. Peers drop their mappings at their next progress, operations that they have on
- * their way end first. reachable: 0 once that is so for all. */
+ * their way end first. reachable: 0 once that is so for all. retired: 1 once the keys are dead, by this or because
+ * the memory was freed. */
 SDMA_API void sdma_memory_invalidate(sdma_memory_t *memory);
+SDMA_API int sdma_memory_retired(const sdma_memory_t *memory);
 SDMA_API int sdma_memory_reachable(const sdma_memory_t *memory);
+/* Waits for that until the hardware timeout has passed since the invalidation. All lines of
+ * the process move meanwhile: its peers may be waiting for it. 1: unreachable. */
+SDMA_API int sdma_memory_await_unreachable(const sdma_memory_t *memory);
 /* No operation uses it any more. Peers' mappings are retired: they drop them at their next progress. */
 SDMA_API void sdma_memory_release(sdma_memory_t *memory);
 

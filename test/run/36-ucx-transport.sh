@@ -20,12 +20,14 @@ uct() {
 
 tiny_queue() { UCX_SDMA_TX_QUEUE_LEN=2 uct "$@"; }
 short_queue() { UCX_SDMA_TX_QUEUE_LEN=16 uct "$@"; }
+short_timeout() { UCX_SDMA_HARDWARE_TIMEOUT=500 uct "$@"; }
 
 register ucx-transport/uct-pending 90 short_queue pending
-for name in data fence event keys invalidate kill; do
+register ucx-transport/uct-invalidate-bound 90 short_timeout invalidate-bound
+for name in data order fence event keys invalidate kill; do
     register "ucx-transport/uct-$name" 90 uct "$name"
 done
-for name in data pending fence kill; do
+for name in data pending order fence kill; do
     register "ucx-transport/uct-$name-queue-of-2" 90 tiny_queue --chaos 7 "$name"
 done
 unset name

@@ -2,16 +2,16 @@
 //
 // The UCX transport as UCP uses it, between two processes with a GPU each: the target only owns memory, the origin does
 // everything. UCX's own tests skip most of this for a transport without active messages.
-//   uct TEST     one of: data pending fence event keys invalidate kill (run with UCX_SDMA_TX_QUEUE_LEN=2 for little
-//   room)
+//   uct TEST     one of: data pending order fence event keys invalidate invalidate-bound kill (run with
+//   UCX_SDMA_TX_QUEUE_LEN=2 for little room)
 #include "test/ucx/uct_pair.hpp"
 
-#include <poll.h>
 #include <sys/wait.h>
 
 #include <algorithm>
 #include <csignal>
 #include <deque>
+#include <functional>
 #include <map>
 
 namespace {
@@ -184,6 +184,76 @@ void test_pending(Origin &o) {
     check(order.empty(), "purged requests are not issued");
 }
 
+struct Held { // a request that does not go before it is let
+    uct_pending_req_t request{[](uct_pending_req_t *request) { return reinterpret_cast<Held *>(request)->go(); }, {}};
+    std::function<ucs_status_t()> post;
+    bool let = false;
+    int went = 0;
+
+    ucs_status_t go() {
+        const ucs_status_t status = let ? post() : UCS_ERR_NO_RESOURCE;
+        went += status != UCS_ERR_NO_RESOURCE;
+        return status == UCS_ERR_NO_RESOURCE ? status : UCS_OK;
+    }
+};
+
+// What is posted later does not overtake what is pending, whatever there is room for; nor, across a fence, in its
+// effect.
+void test_order(Origin &o) {
+    constexpr size_t big = 1 << 20, tail = 4096;
+    const auto first = pattern(big, 1), second = pattern(tail, 2);
+    o.memory.fill(first);
+    o.memory.fill(second, big);
+    const auto post = [&](size_t from, size_t to, size_t bytes) {
+        const uct_iov_t iov = o.memory.iov(from, bytes);
+        return uct_ep_put_zcopy(o.ep, &iov, 1, o.hello.base + to, o.key.rkey, nullptr);
+    };
+    for (int round = 0; round < 20; ++round) {
+        Held before, after;
+        before.post = [&] { return post(0, 0, big); };
+        after.post = [&] { return post(big, big - tail, tail); };
+        after.let = true;
+        must(uct_ep_pending_add(o.ep, &before.request, 0), "pending_add");
+        for (int i = 0; i < 100; ++i) {
+            uct_worker_progress(o.transport.worker);
+        }
+        must(uct_ep_fence(o.ep, 0), "fence");
+        check(post(big, big - tail, tail) == UCS_ERR_NO_RESOURCE, "a zcopy overtakes what is pending");
+        auto data = second;
+        check(uct_ep_put_short(o.ep, data.data(), 8, o.hello.base, o.key.rkey) == UCS_ERR_NO_RESOURCE,
+              "a put_short overtakes what is pending");
+        check(uct_ep_put_bcopy(o.ep, give, &data, o.hello.base, o.key.rkey) == UCS_ERR_NO_RESOURCE,
+              "a put_bcopy overtakes what is pending");
+        must(uct_ep_pending_add(o.ep, &after.request, 0), "pending_add");
+        before.let = true;
+        o.until([&] { return after.went == 1; }, "pending requests");
+        check(before.went == 1, "the second request goes before the first");
+        o.flush(o.ep);
+        check(o.target_content(big - tail, tail) == second, "round %d: the put after the fence wins", round);
+        check(o.target_content(0, tail) == std::vector<uint8_t>(first.begin(), first.begin() + tail), "data");
+    }
+
+    // Host memory, of this process: copied at once, but not before what is pending.
+    uint64_t there = 1, here = 2;
+    uct_mem_h memh = nullptr;
+    uct_rkey_bundle_t key{};
+    must(uct_md_mem_reg(o.transport.md, &there, sizeof(there), UCT_MD_MEM_ACCESS_ALL, &memh), "registration");
+    const Introduction me(o.transport, memh, &there);
+    must(uct_rkey_unpack(o.transport.component, me.key, &key), "unpacking the key");
+    uct_ep_h own = o.connect(me);
+    const auto put = [&] { return uct_ep_put_short(own, &here, sizeof(here), me.base, key.rkey); };
+    Held before;
+    before.post = [] { return UCS_OK; };
+    must(uct_ep_pending_add(own, &before.request, 0), "pending_add");
+    check(put() == UCS_ERR_NO_RESOURCE && there == 1, "a copy of host memory overtakes what is pending");
+    before.let = true;
+    o.until([&] { return before.went == 1; }, "the pending request");
+    check(put() == UCS_OK && there == 2, "a copy of host memory");
+    uct_ep_destroy(own);
+    uct_rkey_release(o.transport.component, &key);
+    must(uct_md_mem_dereg(o.transport.md, memh), "deregistration");
+}
+
 // The second write to a place wins, on one endpoint and between two.
 void test_fence(Origin &o) {
     constexpr size_t big = 1 << 20, tail = 4096;
@@ -283,18 +353,18 @@ void test_keys(Origin &o) {
     check(o.target_content(4096, 4096) == data, "data");
 }
 
-// The target takes its memory back, which ends once nobody maps it any more; then it gives it out again.
-void test_invalidate(Origin &o) {
+// The target takes its memory back, which ends once nobody maps it any more, or the origin has not moved for `still`;
+// then it gives it out again.
+Invalidation take_back(Origin &o, std::chrono::milliseconds still) {
     const auto data = pattern(window_bytes, 8);
     o.memory.fill(data);
     check(o.put(o.ep, 0, 0, window_bytes) == UCS_INPROGRESS, "put");
     o.target.send(Order::invalidate);
-    check(o.target.receive<int>() == 1, "the target is invalidating"); // without any progress here
+    check(o.target.receive<int>() == 1, "the target is invalidating");
+    std::this_thread::sleep_for(still);
+    o.until([&] { return o.target.has_sent(); }, "the target has its memory for itself");
+    const auto end = o.target.receive<Invalidation>();
     o.flush(o.ep);
-    for (int i = 0; i < 200; ++i) {
-        uct_worker_progress(o.transport.worker);
-    }
-    check(o.target.receive<int>() == 2, "the target has its memory for itself");
     const uct_iov_t iov = o.memory.iov(0, 4096);
     const ucs_status_t status = uct_ep_put_zcopy(o.ep, &iov, 1, o.hello.base, o.key.rkey, nullptr);
     check(status != UCS_OK && status != UCS_INPROGRESS, "a key that was taken back serves");
@@ -304,6 +374,46 @@ void test_invalidate(Origin &o) {
     check(o.put(o.ep, 0, 0, 4096) == UCS_INPROGRESS, "the new key serves");
     o.flush(o.ep);
     check(o.target_content(0, window_bytes) == data, "data");
+    return end;
+}
+
+// What maps the memory is a line of the process that takes it back, with a put on its way.
+void take_back_own(Origin &o) {
+    Memory memory(o.transport.md, window_bytes);
+    const Introduction me(o.transport, memory.memh, memory.address);
+    uct_rkey_bundle_t key{};
+    must(uct_rkey_unpack(o.transport.component, me.key, &key), "unpacking the key");
+    uct_ep_h own = o.connect(me);
+    const uct_iov_t iov = o.memory.iov(0, window_bytes);
+    check(uct_ep_put_zcopy(own, &iov, 1, me.base, key.rkey, nullptr) == UCS_INPROGRESS, "put to the own process");
+    uct_completion_t comp = completion();
+    const Deregistration deregistration{7, 1, memory.memh, &comp};
+    must(uct_md_mem_dereg_v2(o.transport.md, &deregistration), "invalidation");
+    check(!invalidates_at_once || comp.count == 0, "the invalidation is not complete on return");
+    o.until([&] { return comp.count == 0; }, "the end of the invalidation");
+    check(comp.status == UCS_OK, "own memory: %s", ucs_status_string(comp.status));
+    o.flush(own);
+    uct_ep_destroy(own);
+    uct_rkey_release(o.transport.component, &key);
+    must(uct_md_mem_reg(o.transport.md, memory.address, window_bytes, UCT_MD_MEM_ACCESS_ALL, &memory.memh),
+         "registration");
+}
+
+void test_invalidate(Origin &o) {
+    take_back_own(o);
+    const Invalidation end = take_back(o, std::chrono::milliseconds(300));
+    check(end.status == UCS_OK && end.ms >= 200, "%s after %ld ms", ucs_status_string(end.status), end.ms);
+}
+
+// Run with a hardware timeout of 500 ms. The origin must not keep the target in a call for longer than that.
+void test_invalidate_bound(Origin &o) {
+    const Invalidation end = take_back(o, std::chrono::milliseconds(2000));
+    if (invalidates_at_once) {
+        check(end.status == UCS_ERR_TIMED_OUT && end.ms >= 500 && end.ms < 1800, "%s after %ld ms",
+              ucs_status_string(end.status), end.ms);
+    } else {
+        check(end.status == UCS_OK && end.ms >= 1900, "%s after %ld ms", ucs_status_string(end.status), end.ms);
+    }
 }
 
 // The target is killed: everything outstanding ends, the handler is called once, later operations are refused.
@@ -333,12 +443,19 @@ void test_kill(Origin &o) {
 
 int main(int argc, char **argv) {
     static const std::map<std::string, void (*)(Origin &)> tests = {
-        {"data", test_data}, {"pending", test_pending},       {"fence", test_fence}, {"event", test_event},
-        {"keys", test_keys}, {"invalidate", test_invalidate}, {"kill", test_kill},
+        {"data", test_data},
+        {"pending", test_pending},
+        {"order", test_order},
+        {"fence", test_fence},
+        {"event", test_event},
+        {"keys", test_keys},
+        {"invalidate", test_invalidate},
+        {"invalidate-bound", test_invalidate_bound},
+        {"kill", test_kill},
     };
     const auto test = tests.find(argc > 1 ? argv[1] : "");
     if (test == tests.end()) {
-        std::fprintf(stderr, "usage: uct data|pending|fence|event|keys|invalidate|kill\n");
+        std::fprintf(stderr, "usage: uct data|pending|order|fence|event|keys|invalidate|invalidate-bound|kill\n");
         return 2;
     }
     int pair[2];

@@ -7,6 +7,7 @@
 #include <hip/hip_runtime_api.h>
 #include <uct/api/uct.h>
 
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -74,6 +75,10 @@ public:
     void send(const void *bytes, size_t count) {
         must(write(fd_, bytes, count) == static_cast<ssize_t>(count), "write to the other process");
     }
+    bool has_sent() const {
+        struct pollfd event = {fd_, POLLIN, 0};
+        return poll(&event, 1, 0) == 1;
+    }
     void receive(void *bytes, size_t count) {
         must(recv(fd_, bytes, count, MSG_WAITALL) == static_cast<ssize_t>(count), "read from the other process");
     }
@@ -137,11 +142,11 @@ public:
         uct_iface_progress_enable(iface, UCT_PROGRESS_SEND | UCT_PROGRESS_RECV);
     }
 
-    std::vector<uint8_t> key(const Memory &memory) const {
+    std::vector<uint8_t> key(uct_mem_h memh) const {
         uct_md_attr_t domain;
         must(uct_md_query(md, &domain), "attributes of the domain");
         std::vector<uint8_t> packed(domain.rkey_packed_size);
-        must(uct_md_mkey_pack(md, memory.memh, packed.data()), "key");
+        must(uct_md_mkey_pack(md, memh, packed.data()), "key");
         return packed;
     }
 

@@ -5,13 +5,28 @@
 
 #include "test/ucx/uct.hpp"
 
+#include <uct/api/version.h>
+
+#include <algorithm>
 #include <memory>
+#include <thread>
 
 constexpr size_t window_bytes = 4 << 20;
+// From 1.18 on UCP's completion of an invalidation is on its stack, so that is complete on return.
+constexpr bool invalidates_at_once = UCT_VERNO_MAJOR * 100 + UCT_VERNO_MINOR >= 118;
 
-struct Introduction { // of the target
+struct Introduction {
     uint8_t device[64], iface[64], key[128];
     uint64_t base;
+
+    Introduction() = default;
+    Introduction(const Transport &transport, uct_mem_h memh, const void *address)
+        : base(reinterpret_cast<uint64_t>(address)) {
+        must(uct_iface_get_device_address(transport.iface, reinterpret_cast<uct_device_addr_t *>(device)), "address");
+        must(uct_iface_get_address(transport.iface, reinterpret_cast<uct_iface_addr_t *>(iface)), "address");
+        const auto packed = transport.key(memh);
+        std::memcpy(key, packed.data(), packed.size());
+    }
 };
 
 // Of UCX's second interface, whose header is not installed.
@@ -28,42 +43,84 @@ inline uct_completion_t completion() {
     return {[](uct_completion_t *) {}, 1, UCS_OK};
 }
 
+// Returns the completion as UCP finds it after the call; what the caller's stack held then is gone.
+__attribute__((noinline)) inline uct_completion_t invalidated(uct_md_h md, uct_mem_h memh) {
+    uct_completion_t comp = completion();
+    const Deregistration deregistration{7, 1, memh, &comp}; // all fields; invalidate
+    must(uct_md_mem_dereg_v2(md, &deregistration), "invalidation");
+    return comp;
+}
+
+// Whether nobody writes where the stack of a function lay that has returned.
+template <class During> __attribute__((noinline)) bool stack_is_ours(During during) {
+    volatile uint8_t filled[8192];
+    std::fill(std::begin(filled), std::end(filled), uint8_t{0xa5});
+    during();
+    return std::all_of(std::begin(filled), std::end(filled), [](uint8_t byte) { return byte == 0xa5; });
+}
+
 // ---- the target ---------------------------------------------------------------------------------------
 
 enum class Order : uint32_t { reallocate, show, invalidate, leave };
+
+// Tells the origin when it may let go of the memory. Returns the status and how long the call took.
+struct Invalidation {
+    ucs_status_t status;
+    int64_t ms;
+};
+inline Invalidation invalidate(Transport &transport, uct_mem_h memh, Peer &origin) {
+    const auto begun = std::chrono::steady_clock::now();
+    // For long enough that the origin has let go, where it does not sleep for longer.
+    const auto progress = [&](std::chrono::milliseconds time) {
+        const auto end = std::chrono::steady_clock::now() + time;
+        while (std::chrono::steady_clock::now() < end) {
+            uct_worker_progress(transport.worker);
+        }
+    };
+    if (invalidates_at_once) {
+        origin.send(1);
+        const uct_completion_t comp = invalidated(transport.md, memh);
+        const auto passed = std::chrono::steady_clock::now() - begun;
+        check(comp.count == 0, "the invalidation is not complete on return");
+        check(stack_is_ours([&] { progress(std::chrono::milliseconds(600)); }),
+              "the completion is used after the return");
+        return {comp.status, std::chrono::duration_cast<std::chrono::milliseconds>(passed).count()};
+    }
+    uct_completion_t comp = completion();
+    const Deregistration deregistration{7, 1, memh, &comp};
+    must(uct_md_mem_dereg_v2(transport.md, &deregistration), "invalidation");
+    progress(std::chrono::milliseconds(50));
+    check(comp.count == 1, "invalid although a peer still maps it");
+    origin.send(1);
+    must(progress_until(transport.worker, [&] { return comp.count == 0; }), "the end of the invalidation");
+    const auto passed = std::chrono::steady_clock::now() - begun;
+    return {comp.status, std::chrono::duration_cast<std::chrono::milliseconds>(passed).count()};
+}
 
 inline int be_target(Peer origin) {
     must(hipSetDevice(1), "hipSetDevice");
     Transport transport(nullptr, nullptr);
     auto memory = std::make_unique<Memory>(transport.md, window_bytes);
-    const auto introduce = [&] {
-        Introduction me{};
-        must(uct_iface_get_device_address(transport.iface, reinterpret_cast<uct_device_addr_t *>(me.device)),
-             "address");
-        must(uct_iface_get_address(transport.iface, reinterpret_cast<uct_iface_addr_t *>(me.iface)), "address");
-        const auto key = transport.key(*memory);
-        std::memcpy(me.key, key.data(), key.size());
-        me.base = reinterpret_cast<uint64_t>(memory->address);
-        origin.send(me);
-    };
+    const auto introduce = [&] { origin.send(Introduction(transport, memory->memh, memory->address)); };
     introduce();
     for (Order order; (order = origin.receive<Order>()) != Order::leave;) {
         if (order == Order::show) {
             const auto at = origin.receive<size_t>(), bytes = origin.receive<size_t>();
             origin.send(memory->content(at, bytes).data(), bytes);
         } else if (order == Order::invalidate) {
-            uct_completion_t comp = completion();
-            const Deregistration deregistration{7, 1, memory->memh, &comp}; // all fields; invalidate
-            must(uct_md_mem_dereg_v2(transport.md, &deregistration), "invalidation");
-            for (int i = 0; i < 1000; ++i) {
-                uct_worker_progress(transport.worker);
+            // Others of the same allocation, as UCP may have them: one is used later, one is taken back later.
+            uct_mem_h kept = nullptr, late = nullptr;
+            for (uct_mem_h *memh : {&kept, &late}) {
+                must(uct_md_mem_reg(transport.md, memory->address, window_bytes, UCT_MD_MEM_ACCESS_ALL, memh),
+                     "registration");
             }
-            check(comp.count == 1, "invalid although a peer still maps it");
-            origin.send(1);
-            must(progress_until(transport.worker, [&] { return comp.count == 0; }), "the end of the invalidation");
-            origin.send(2);
-            must(uct_md_mem_reg(transport.md, memory->address, window_bytes, UCT_MD_MEM_ACCESS_ALL, &memory->memh),
-                 "registration");
+            const Invalidation end = invalidate(transport, memory->memh, origin);
+            memory->memh = kept;
+            const auto key = transport.key(kept);
+            const uct_completion_t comp = invalidated(transport.md, late);
+            check(comp.count == 0 && comp.status == end.status, "what was taken back before needs no waiting");
+            check(transport.key(kept) == key, "what was registered since is not taken back");
+            origin.send(end);
             introduce();
         } else {
             memory = nullptr;
@@ -98,9 +155,10 @@ struct Origin {
         self->error = status;
         return UCS_OK;
     }
-    uct_ep_h connect() {
-        const auto *device = reinterpret_cast<uct_device_addr_t *>(hello.device);
-        const auto *address = reinterpret_cast<uct_iface_addr_t *>(hello.iface);
+    uct_ep_h connect() { return connect(hello); }
+    uct_ep_h connect(const Introduction &to) {
+        const auto *device = reinterpret_cast<const uct_device_addr_t *>(to.device);
+        const auto *address = reinterpret_cast<const uct_iface_addr_t *>(to.iface);
         check(uct_iface_is_reachable(transport.iface, device, address) != 0, "the target is reachable");
         uct_ep_params_t params{};
         params.field_mask = UCT_EP_PARAM_FIELD_IFACE | UCT_EP_PARAM_FIELD_DEV_ADDR | UCT_EP_PARAM_FIELD_IFACE_ADDR;

@@ -51,6 +51,12 @@ void Events::remove(Line &line) {
     lines_.erase(&line);
 }
 
+void Events::progress() {
+    std::lock_guard lock(mutex_);
+    for (Line *line : lines_)
+        line->progress();
+}
+
 int Events::fd() {
     std::lock_guard lock(mutex_);
     if (fd_ < 0)

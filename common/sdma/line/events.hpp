@@ -2,7 +2,7 @@
 //
 // For processes that sleep instead of polling: an eventfd that becomes readable once a line has
 // something to do. Engines tell only memory, so a thread looks at the lines' words, at a bounded
-// rate, and only between arm() and the event; otherwise it is parked. It does not progress anything.
+// rate, and only between arm() and the event; otherwise it is parked. The thread does not progress anything.
 #pragma once
 
 #include <condition_variable>
@@ -27,6 +27,9 @@ public:
 
     void add(Line &line);
     void remove(Line &line); // it is not looked at any more when this returns
+
+    // Progress of all lines.
+    void progress();
 
     // The descriptor, made at first use; -1 if the kernel refuses. Closed with the object.
     int fd();

@@ -57,7 +57,13 @@ sdma_reason_t Region::export_it(const char *base, size_t bytes) {
     return SDMA_REASON_none;
 }
 
-void Region::retire() { context_.memory().registry().retire(registration_.base, registration_.generation); }
+void Region::retire() { context_.memory().registry().retire(registration_.id); }
+
+bool Region::retired() const { return context_.memory().registry().address(registration_.id) == nullptr; }
+
+std::chrono::milliseconds Region::retired_for() const {
+    return context_.memory().registry().retired_for(registration_.id);
+}
 
 bool Region::reachable() const { return context_.memory().registry().reachable(registration_.id); }
 

@@ -3,6 +3,7 @@
 // Memory of this process as one-sided operations use it: registered for peers, or as the local side.
 #pragma once
 
+#include <chrono>
 #include <memory>
 
 #include "../op/context.hpp"
@@ -31,8 +32,11 @@ public:
     Region &operator=(const Region &) = delete;
 
     Key key() const { return key_; }
-    // Of exported memory: take it back from peers; whether one may still reach it.
+    // Of exported memory: take it back from peers; whether that was done, and for how long it has been so; whether a
+    // peer may still reach it.
     void retire();
+    bool retired() const;
+    std::chrono::milliseconds retired_for() const;
     bool reachable() const;
 
 private:

@@ -126,7 +126,7 @@ sdma_reason_t Registry::insert(const Exported &exported, char *base, Registratio
     entry.id.store(id, std::memory_order_release);
 
     registration = {id, exported.generation, base, exported.bytes};
-    own_[index] = {registration, 1, ++clock_};
+    own_[index] = {registration, 1, ++clock_, {}};
     by_base_[base] = index;
     return SDMA_REASON_none;
 }
@@ -160,6 +160,7 @@ void Registry::retire_locked(uint32_t index) {
     Own &own = own_[index];
     by_base_.erase(own.registration.base);
     own.registration = {};
+    own.retired = std::chrono::steady_clock::now();
     table_.entry[index].id.store(0, std::memory_order_release);
     table_.retired.fetch_add(1, std::memory_order_release);
 }
@@ -178,6 +179,13 @@ void Registry::retire(void *base, uint64_t generation) {
         retire_locked(found->second);
 }
 
+void Registry::retire(uint64_t id) {
+    std::lock_guard lock(mutex_);
+    const auto index = static_cast<uint32_t>(id % table_entries);
+    if (id != 0 && own_[index].registration.id == id)
+        retire_locked(index);
+}
+
 void Registry::retire_all() {
     std::lock_guard lock(mutex_);
     while (!by_base_.empty())
@@ -188,6 +196,12 @@ bool Registry::reachable(uint64_t id) const {
     struct flock lock = bytes_of(id, 0, F_WRLCK);
     lock.l_len = most_devices;
     return fcntl(fd_, F_OFD_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
+}
+
+std::chrono::milliseconds Registry::retired_for(uint64_t id) {
+    std::lock_guard lock(mutex_);
+    using namespace std::chrono;
+    return duration_cast<milliseconds>(steady_clock::now() - own_[id % table_entries].retired);
 }
 
 char *Registry::address(uint64_t id) {

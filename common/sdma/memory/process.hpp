@@ -8,6 +8,7 @@
 //   reader:  id (acquire), copy fields, id again     retired moved: look at every id in use
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -76,13 +77,17 @@ public:
     sdma_reason_t acquire(gpu::Runtime &runtime, const gpu::Range &range, Registration &registration);
     void release(const Registration &registration);
 
-    // The application freed `base`, or takes it back.
+    // The application freed `base`.
     void retire(void *base, uint64_t generation);
+    // Its owner takes it back; nothing happens to a later registration of the same allocation.
+    void retire(uint64_t id);
     void retire_all();
 
     // Whether a peer process may still reach a registration, which must be retired for good. Nothing has to be done
     // by a peer that ends.
     bool reachable(uint64_t id) const;
+    // For how long one has been retired that is still counted.
+    std::chrono::milliseconds retired_for(uint64_t id);
 
     // Address of a live registration for users inside this process; nullptr if there is none.
     char *address(uint64_t id);
@@ -92,6 +97,7 @@ private:
         Registration registration;
         uint32_t uses = 0;
         uint64_t last_use = 0;
+        std::chrono::steady_clock::time_point retired;
     };
     void retire_locked(uint32_t index);
     bool find_free_locked(uint32_t &index);
