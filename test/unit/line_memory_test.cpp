@@ -131,6 +131,19 @@ TEST(Bounds, of_the_cache_do_not_stop_operations) {
     EXPECT_EQ(0, world.node.attached);
 }
 
+TEST(Bounds, what_every_put_needs_is_mapped_once) {
+    With bytes(params().attach_bytes, size_t{100});
+    const uint64_t attached = counter("attached");
+    with_line(1000, [](Place &place, End &end) {
+        char *local = place.rank.gpu->allocate(0, 1000);
+        for (int i = 0; i < 10; i++) {
+            ASSERT_EQ(SDMA_OK, end.put(local, 0, 1000));
+            ASSERT_EQ(SDMA_OK, end.flush());
+        }
+    });
+    EXPECT_EQ(attached + 1, counter("attached"));
+}
+
 TEST(Refused, by_the_runtime_or_by_kind) {
     With loadstore(params().put_loadstore_max, 0);
     World world(2);

@@ -142,6 +142,19 @@ TEST(Attachments, bounds_push_idle_ones_out) {
     EXPECT_LE(most, 4 * 3 * 2);
 }
 
+// Nothing idle is in the way there: to let go of what every call needs would only cost time.
+TEST(Attachments, a_call_that_needs_more_than_the_bounds_maps_it_once) {
+    With bytes(params().attach_bytes, size_t{100});
+    World world(3);
+    const uint64_t attached = counter("attached");
+    world.run([](Rank &rank) {
+        char *send = rank.gpu->allocate(0, 300), *recv = rank.gpu->allocate(0, 300);
+        for (uint64_t round = 0; round < 10; round++)
+            EXPECT_EQ(SDMA_OK, checked_alltoall(rank, send, recv, 100, round));
+    });
+    EXPECT_EQ(attached + 6, counter("attached"));
+}
+
 // A rank that lets go while others, far ahead, count on what they have agreed on.
 TEST(Attachments, eviction_under_operations_in_flight) {
     With entries(params().attach_entries, size_t{5});

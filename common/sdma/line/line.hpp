@@ -104,7 +104,7 @@ private:
     // post.cpp
     sdma_reason_t prepare(const Request &request, size_t extent, Plan &plan);
     sdma_reason_t map(Remote &remote, int device, memory::Attachment *&attachment);
-    void let_idle_go();
+    void let_others_go(const Remote &needed);
     int device_of(const gpu::Pci_address &pci) const;
     engine::Queue *queue(const Plan &plan, const gpu::Pci_address &peer, sdma_reason_t &reason);
     sdma_reason_t find_target_word(const gpu::Pci_address &pci, Target_word *&word);

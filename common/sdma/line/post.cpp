@@ -141,7 +141,7 @@ sdma_reason_t Line::map(Remote &remote, int device, memory::Attachment *&attachm
     memory::Attachments &all = context_.memory().attachments();
     if (const uint64_t pressure = all.pressure(); pressure != pressure_) {
         pressure_ = pressure;
-        let_idle_go();
+        let_others_go(remote);
     }
     memory::Attachment *&known = remote.by_device[device];
     if (!known) {
@@ -167,9 +167,11 @@ sdma_reason_t Line::map(Remote &remote, int device, memory::Attachment *&attachm
     return SDMA_REASON_none;
 }
 
-// Too much is mapped in this process: keep only what operations use.
-void Line::let_idle_go() {
+// Too much is mapped in this process: keep only what operations use, the one that is about to be posted included.
+void Line::let_others_go(const Remote &needed) {
     for (Remote *remote : remotes_) {
+        if (remote == &needed)
+            continue;
         for (auto [device, attachment] : remote->by_device)
             context_.memory().attachments().drop(*runtime_, *attachment);
         remote->by_device.clear();

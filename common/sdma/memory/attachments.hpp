@@ -48,7 +48,7 @@ public:
     void detach_all(gpu::Runtime &runtime);
 
     // Moves when the bounds could not be kept because teams hold on to too much: every team drops
-    // its references as soon as it can.
+    // what its last call did not need as soon as it can.
     uint64_t pressure() const { return pressure_.load(std::memory_order_relaxed); }
 
 private:

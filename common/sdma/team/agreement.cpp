@@ -248,6 +248,7 @@ void Team::decide(Call &call) {
 bool Team::find_targets(Call &call, bool may_attach, sdma_reason_t &reason) {
     reason = SDMA_REASON_none;
     call.targets.resize(layout_.size);
+    last_attached_call_ = call.sequence;
     for (uint32_t p = 0; p < layout_.size && reason == SDMA_REASON_none; p++)
         if (p != rank_)
             reason = find_target(call, p, may_attach);
@@ -273,10 +274,12 @@ sdma_reason_t Team::find_target(Call &call, uint32_t peer, bool may_attach) {
     auto &attached = ranks_[peer].attached;
     const uint64_t key = offer.registration % memory::table_entries << 32 | static_cast<uint32_t>(call.device);
     auto found = attached.find(key);
-    memory::Attachment *attachment = found != attached.end() ? found->second : nullptr;
+    memory::Attachment *attachment = found != attached.end() ? found->second.attachment : nullptr;
     const bool present =
         attachment && attachment->source.id == offer.registration && attachment->source.generation == offer.generation;
-    if (!present) {
+    if (present) {
+        found->second.last_call = call.sequence;
+    } else {
         sdma_reason_t reason = SDMA_REASON_attach_failed;
         gpu::Runtime *runtime = memory_.runtime(reason);
         if (!may_attach || !runtime)
@@ -289,7 +292,7 @@ sdma_reason_t Team::find_target(Call &call, uint32_t peer, bool may_attach) {
                                                offer.generation, attachment);
         if (reason != SDMA_REASON_none)
             return reason;
-        attached[key] = attachment;
+        attached[key] = {attachment, call.sequence};
     }
     if (bytes == 0)
         return SDMA_REASON_none;
@@ -342,21 +345,28 @@ void Team::agree(Call &call) {
 
 // ---- letting go ----------------------------------------------------------------------------------
 
-// The process holds more than it should: give up what no call needs, and say so in the next offers.
+// The process holds more than it should: give up what no call needs, and say so in the next offers. What the last call
+// needed the next one most likely needs, too: if that alone is too much, letting go of it would help nobody.
 void Team::let_go_if_pressed() {
     if (unfinished_ > 0 || !pinned_by_ || memory_.attachments().pressure() == seen_pressure_)
         return;
     seen_pressure_ = memory_.attachments().pressure();
-    drop_attachments();
-    eviction_serial_++;
+    if (drop_older_attachments())
+        eviction_serial_++;
 }
 
-void Team::drop_attachments() {
-    for (Rank &rank : ranks_) {
-        for (auto &[key, attachment] : rank.attached)
+// False if there were none.
+bool Team::drop_older_attachments() {
+    size_t dropped = 0;
+    for (Rank &rank : ranks_)
+        dropped += std::erase_if(rank.attached, [this](const auto &entry) {
+            const auto &[attachment, last_call] = entry.second;
+            if (last_call == last_attached_call_)
+                return false;
             memory_.attachments().drop(*pinned_by_, *attachment);
-        rank.attached.clear();
-    }
+            return true;
+        });
+    return dropped > 0;
 }
 
 } // namespace sdma::team

@@ -34,8 +34,8 @@ Team::Team(memory::Memory &memory, const sdma_bootstrap_t &bootstrap, sdma_reaso
 Team::~Team() {
     if (gpu::Runtime *runtime = memory_.open_runtime()) {
         for (auto &rank : ranks_)
-            for (auto &[key, attachment] : rank.attached)
-                memory_.attachments().drop(*runtime, *attachment);
+            for (auto &[key, attached] : rank.attached)
+                memory_.attachments().drop(*runtime, *attached.attachment);
         for (auto &rank : ranks_)
             if (rank.pinned)
                 runtime->unpin(rank.segment.address());

@@ -135,13 +135,17 @@ private:
         uint64_t loaded;  // has a GPU runtime; 0 = no segments yet
         uint64_t refused; // sdma_reason_t
     };
+    struct Attached {
+        memory::Attachment *attachment = nullptr;
+        uint64_t last_call = 0;
+    };
     struct Rank {
         std::shared_ptr<memory::Peer_process> process;
         memory::Segment segment;
         uint64_t device_address = 0;
         bool pinned = false;
         // What was agreed on in this team, by entry of the owner's table and device.
-        std::unordered_map<uint64_t, memory::Attachment *> attached;
+        std::unordered_map<uint64_t, Attached> attached;
     };
     struct Confirmed {
         uint64_t id = 0, evictions = 0;
@@ -171,7 +175,7 @@ private:
     sdma_reason_t find_target(Call &call, uint32_t peer, bool may_attach);
     void store_call_verdict(Call &call, sdma_reason_t reason);
     void let_go_if_pressed();
-    void drop_attachments();
+    bool drop_older_attachments();
     template <class Missing> bool check_peers(Call &call, Missing missing);
 
     Word *word(uint32_t rank, size_t offset) const { return ranks_[rank].segment.at<Word>(offset); }
@@ -209,6 +213,7 @@ private:
     uint64_t eviction_serial_ = 0; // how often we have let go
     uint64_t eviction_known_ = 0;  // ... and up to which the peers have agreed to know it
     uint64_t seen_pressure_ = 0;
+    uint64_t last_attached_call_ = 0;                   // the last one that looked for its targets
     int last_device_ = -2;                              // of the last eligible offer; none yet
     std::unordered_map<uint32_t, Confirmed> confirmed_; // own registrations, by table entry
 };
