@@ -110,6 +110,31 @@ INSTANTIATE_TEST_SUITE_P(
                     Hardware{"kernel_fails", &fake::Faults::fail_launches, 0, "issue kernel ended with: failed"}),
     [](const auto &info) { return std::string(info.param.name); });
 
+// The GPU is full for longer than the timeout: the kernel starts when everybody has taken the operation for over.
+TEST(Hardware, what_a_late_kernel_writes_to_is_still_there) {
+    With timeout(params().hardware_timeout, 200);
+    With_loadstore_max loadstore(size_t{1} << 30);
+    Log log;
+    World world(2);
+    world.run([](Rank &rank) {
+        rank.gpu->faults.coherent_stores = true; // the kernel raises signals, too
+        char *send = rank.gpu->allocate(0, 200), *recv = rank.gpu->allocate(0, 200);
+        ASSERT_EQ(SDMA_OK, checked_alltoall(rank, send, recv, 100, 0));
+        rank.gpu->faults.hold_launches = rank.rank == 0;
+        rank.world.barrier.wait();
+        EXPECT_EQ(SDMA_ERROR, rank.run(alltoall(send, recv, 100)));
+        if (rank.rank == 1)
+            rank.gpu->free(recv);
+        rank.world.barrier.wait();
+        if (rank.rank == 1)
+            return;
+        EXPECT_EQ(0, rank.context->memory().progress());
+        rank.take_down(rank.main);
+        rank.gpu->faults.hold_launches = false;
+        until([&] { return rank.gpu->idle(); });
+    });
+}
+
 TEST(Hardware_line, names_rank_peer_queue_engine_pointers_and_signal) {
     With timeout(params().hardware_timeout, 200);
     With_loadstore_max loadstore(0);

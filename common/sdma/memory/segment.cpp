@@ -101,6 +101,8 @@ void Segment::close_fd() {
     fd_ = -1;
 }
 
+void Segment::keep_mapped() { address_ = nullptr; }
+
 bool Segment::map(int protection) {
     void *address = mmap(nullptr, bytes_, protection, MAP_SHARED, fd_, 0);
     if (address == MAP_FAILED)

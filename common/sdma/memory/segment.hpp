@@ -52,7 +52,8 @@ public:
     std::byte *address() const { return address_; }
     size_t bytes() const { return bytes_; }
     int fd() const { return fd_; }
-    void close_fd(); // the mapping stays
+    void close_fd();    // the mapping stays
+    void keep_mapped(); // for as long as the process lives; the segment is empty then
 
     template <class T> T *at(size_t offset) const { return reinterpret_cast<T *>(address_ + offset); }
 

@@ -29,8 +29,11 @@ Transfer::~Transfer() {
     unclaim_rings();
     if (held_)
         resident_->release();
-    if (!work_)
-        give_back(); // nothing was built in it
+    if (in_flight()) { // after a fault: the record, mappings and signal words stay where a kernel or an engine may look
+        team_.keep_segments();
+        return;
+    }
+    give_back();
     for (uint32_t p = 0; p < uses_counted_; p++)
         if (memory::Attachment *attachment = call_.targets[p].attachment)
             context_.memory().attachments().unuse(*attachment);
@@ -45,13 +48,10 @@ sdma_status_t Transfer::test() {
         state_ = State::wait;
     if (state_ == State::wait) {
         const bool own = own_part_done();
-        if (state_ == State::wait && own && all_arrived()) {
+        if (state_ == State::wait && own && all_arrived())
             state_ = State::done;
-            give_back();
-        } else if (state_ == State::wait && own && lost_ != SDMA_REASON_none) {
-            give_back();
+        else if (state_ == State::wait && own && lost_ != SDMA_REASON_none)
             fail(lost_);
-        }
         if (state_ == State::wait)
             watch(own);
     } else if (state_ == State::issue) {
@@ -380,6 +380,7 @@ bool Transfer::own_part_done() {
     if (next_departure_ != team_.size())
         return false;
     unclaim_rings(); // all packets are consumed
+    give_back();
     return true;
 }
 
@@ -390,7 +391,12 @@ bool Transfer::all_arrived() {
     return next_arrival_ == team_.size();
 }
 
-// Nothing of ours is in flight any more.
+// Whether a kernel or an engine may still have to do with it.
+bool Transfer::in_flight() const {
+    return work_ && (host_issued_ || handed_ || issue_.launch != 0 || copy_.launch != 0);
+}
+
+// Nothing of ours is in flight.
 void Transfer::give_back() {
     if (record_)
         context_.give_record(record_, record_bytes_);

@@ -63,6 +63,7 @@ private:
     void serve_queues();
     bool all_arrived();
     bool reached(const team::Word &word) const;
+    bool in_flight() const;
     void give_back();
 
     // watch.cpp

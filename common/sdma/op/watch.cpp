@@ -111,7 +111,6 @@ void Transfer::hardware_fault(const std::string &what) {
     fail(SDMA_REASON_fault);
 }
 
-// The record is not given back unless nothing is in flight: a kernel may still read it.
 void Transfer::fail(sdma_reason_t reason) {
     state_ = State::failed;
     reason_ = reason;

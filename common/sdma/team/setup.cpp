@@ -37,7 +37,9 @@ Team::~Team() {
             for (auto &[key, attached] : rank.attached)
                 memory_.attachments().drop(*runtime, *attached.attachment);
         for (auto &rank : ranks_)
-            if (rank.pinned)
+            if (segments_kept_)
+                rank.segment.keep_mapped();
+            else if (rank.pinned)
                 runtime->unpin(rank.segment.address());
     }
     // The exchange may still write there: kept for ever rather than freed under it.

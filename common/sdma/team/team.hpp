@@ -86,6 +86,8 @@ public:
     // OK: live. DECLINED: dormant or off. Never waits.
     sdma_status_t test();
     sdma_reason_t reason() const { return reason_; }
+    // A kernel or an engine that is late may write there for as long as the process lives.
+    void keep_segments() { segments_kept_ = true; }
     bool live() const { return stage_ == Stage::live; }
     uint32_t rank() const { return rank_; }
     uint32_t size() const { return layout_.size; }
@@ -195,6 +197,7 @@ private:
     uint64_t declined_for_ = 0; // a bit per reason
     static_assert(SDMA_REASON_COUNT <= 64);
     bool in_exchange_ = false;
+    bool segments_kept_ = false;
     Announcement mine_{};
     std::unique_ptr<Announcement[]> all_;
     std::vector<Rank> ranks_;
