@@ -49,6 +49,8 @@ void Engines::abandon(Queue &queue) {
     for (auto &[key, known] : state_->queues)
         if (known == &queue) {
             state_->fake().stop_queue(queue);
+            queue.ring = nullptr;
+            queue.visible_cursors = nullptr;
             known = nullptr;
         }
 }
@@ -59,6 +61,8 @@ std::string Queue::describe() const {
     const auto read = [](uint64_t address) {
         return std::to_string(__atomic_load_n(reinterpret_cast<const uint64_t *>(address), __ATOMIC_ACQUIRE));
     };
+    if (!ring)
+        return "queue of engine " + std::to_string(engine) + ", destroyed";
     return "queue of engine " + std::to_string(engine) + ", read " + read(ring->read_pointer) + ", write " +
            read(ring->write_pointer) + ", committed " + read(ring->cursors + offsetof(sdma_ring_cursors, commit));
 }

@@ -135,6 +135,43 @@ TEST(Hardware, what_a_late_kernel_writes_to_is_still_there) {
     });
 }
 
+// Each looks at queues that the other takes out of use.
+TEST(Hardware, two_threads_time_out_together) {
+    With timeout(params().hardware_timeout, 100);
+    With_loadstore_max loadstore(0);
+    Log log;
+    World world(2);
+    Board board(2);
+    world.run([&](Rank &rank) {
+        Team other;
+        ASSERT_EQ(SDMA_OK, rank.set_up(other, board, rank.rank));
+        char *send = rank.gpu->allocate(0, 200), *recv = rank.gpu->allocate(0, 400);
+        rank.gpu->faults.stall_engines = rank.rank == 0;
+        auto one = rank.start(alltoall(send, recv, 100)), two = rank.start(other, alltoall(send, recv + 200, 100));
+        sdma_status_t status = SDMA_PENDING;
+        std::thread thread([&] { status = Rank::finish(*one); });
+        EXPECT_EQ(SDMA_ERROR, Rank::finish(*two));
+        thread.join();
+        EXPECT_EQ(SDMA_ERROR, status);
+        rank.world.barrier.wait();
+        rank.take_down(other);
+    });
+    EXPECT_EQ(1u, Log::count("sdma is off for this process")) << Log::all();
+}
+
+TEST(Hardware, a_queue_that_was_made_during_a_fault_is_out_of_use) {
+    Log log;
+    World world(1);
+    world.run_raw([](Rank &rank) {
+        sdma_reason_t reason;
+        ASSERT_TRUE(rank.context->memory().create());
+        ASSERT_TRUE(rank.context->memory().runtime(reason));
+        rank.context->fail();
+        EXPECT_EQ(nullptr, rank.context->queue(0, {}, sdma::engine::Producer::device, reason));
+        EXPECT_EQ(SDMA_REASON_fault, reason);
+    });
+}
+
 TEST(Hardware_line, names_rank_peer_queue_engine_pointers_and_signal) {
     With timeout(params().hardware_timeout, 200);
     With_loadstore_max loadstore(0);

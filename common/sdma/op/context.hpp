@@ -55,7 +55,7 @@ public:
     // A hardware fault: takes all queues out of use, then tells the peers of all teams. For good.
     void fail();
     bool faulted() const { return faulted_.load(std::memory_order_acquire); }
-    // Held while the CPU writes into rings, so that fail() does not destroy one under it.
+    // Held while the CPU writes into rings or looks at what a queue has, so that fail() does not destroy one under it.
     std::shared_lock<std::shared_mutex> use_queues() { return std::shared_lock(queues_mutex_); }
 
 private:

@@ -176,8 +176,13 @@ bool Transfer::build_record() {
         return true;
     std::vector<uint64_t> rings;
     rings.reserve(queues_.size());
-    for (engine::Queue *queue : queues_)
-        rings.push_back(reinterpret_cast<uint64_t>(queue->ring));
+    {
+        auto lock = context_.use_queues();
+        if (context_.faulted())
+            return false; // the next test sees it
+        for (engine::Queue *queue : queues_)
+            rings.push_back(reinterpret_cast<uint64_t>(queue->ring));
+    }
     plan::Operation operation;
     operation.kind = static_cast<uint32_t>(call_.shape.kind);
     operation.sequence = call_.sequence;
@@ -216,10 +221,12 @@ bool Transfer::build_record() {
 bool Transfer::issue() {
     if (!work_)
         return true;
+    if (context_.faulted())
+        return false; // the next test sees it
     if (by_host_ && !queues_.empty() && !host_issued_) {
         auto lock = context_.use_queues();
         if (context_.faulted() || !rings_have_room())
-            return false; // the next test sees a fault
+            return false;
         initiate_on_host(work_);
         host_issued_ = true;
     }

@@ -77,6 +77,7 @@ std::string Transfer::hardware_state() const {
                         std::to_string(next_departure_);
     if (resident_)
         state += ' ' + resident_->describe();
+    auto lock = context_.use_queues();
     for (const engine::Queue *queue : queues_)
         state += ' ' + queue->describe();
     return state;
@@ -87,6 +88,7 @@ std::string Transfer::stuck_peers() const {
     constexpr int most = 3;
     std::string text;
     int stuck = 0;
+    auto lock = context_.use_queues();
     for (const plan::Peer &peer : peers_) {
         const team::Word &word = team_.departure(call_, peer.rank);
         if (reached(word) || ++stuck > most)
