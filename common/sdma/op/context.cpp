@@ -28,10 +28,15 @@ engine::Queue *Context::queue(int device, const gpu::Pci_address &peer, engine::
     engine::Engines *all = engines();
     reason = SDMA_REASON_no_runtime;
     engine::Queue *queue = all ? all->queue(device, peer, producer, reason) : nullptr;
-    if (queue) {
-        std::lock_guard lock(mutex_);
-        queues_.insert(queue);
+    if (!queue)
+        return nullptr;
+    std::lock_guard lock(mutex_);
+    if (faulted()) { // meanwhile: fail() did not know of this one
+        engines_->abandon(*queue);
+        reason = SDMA_REASON_fault;
+        return nullptr;
     }
+    queues_.insert(queue);
     return queue;
 }
 
