@@ -10,7 +10,7 @@ namespace sdma {
 namespace {
 
 constinit std::mutex context_mutex;
-constinit op::Context *process_context = nullptr; // while holds > 0
+constinit op::Context *process_context = nullptr; // while holds > 0, and after a fault
 constinit size_t holds = 0;
 
 op::Context &hold_context() {
@@ -32,7 +32,8 @@ Hold::Hold() : context(hold_context()) {}
 
 Hold::~Hold() {
     std::lock_guard lock(context_mutex);
-    if (--holds > 0)
+    // After a fault it stays: off is for good, and engines or kernels may yet use what it has mapped.
+    if (--holds > 0 || process_context->faulted())
         return;
     delete process_context;
     process_context = nullptr;

@@ -12,7 +12,7 @@ namespace sdma {
 
 op::Platform process_platform();
 
-// The context lives from the first of these to the last. No static destructor touches a GPU
+// The context lives from the first of these to the last, after a fault for ever. No static destructor touches a GPU
 // runtime: at exit it may be gone.
 class Hold {
 public:

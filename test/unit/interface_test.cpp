@@ -6,6 +6,7 @@
 #include <string>
 #include <thread>
 
+#include "common/sdma/process.hpp"
 #include "test/support/ranks.hpp"
 
 using namespace ranks;
@@ -61,6 +62,21 @@ TEST(Interface, host_memory_is_not_device_memory_and_is_copied) {
     EXPECT_EQ(SDMA_OK, sdma_copy(to, from, sizeof to));
     EXPECT_EQ(0, memcmp(from, to, sizeof to));
     EXPECT_EQ(SDMA_OK, sdma_copy(nullptr, nullptr, 0));
+}
+
+// In a process of its own, which stays off.
+TEST(Interface, a_fault_is_remembered_when_the_last_team_is_gone) {
+    const auto fault = [] {
+        sdma::Hold().context.fail();
+        Board board(2);
+        Board::Place place{&board, 0};
+        sdma_bootstrap_t bootstrap = board.bootstrap(place);
+        sdma_team_t *team = nullptr;
+        const bool declined = sdma_team_start(&bootstrap, &team) == SDMA_DECLINED;
+        sdma_team_free(team);
+        std::exit(declined ? 0 : 1);
+    };
+    EXPECT_EXIT(fault(), testing::ExitedWithCode(0), "sdma is off for this process");
 }
 
 TEST(Interface, describes_itself_in_text_and_json) {
