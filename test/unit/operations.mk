@@ -3,7 +3,7 @@
 fake_node = test/support/fake_node.cpp test/support/fake_node.hpp test/support/fake_engines.cpp test/support/ranks.hpp
 
 operation_tests = test/unit/base_test test/unit/collectives_test test/unit/agreement_test test/unit/memory_test \
-    test/unit/fault_test test/unit/hostile_test
+    test/unit/fault_test test/unit/hostile_test test/unit/exhaustion_test
 check_PROGRAMS += $(operation_tests)
 TESTS += $(operation_tests)
 
@@ -18,6 +18,9 @@ test_unit_memory_test_LDADD = libsdmatest.la $(GTEST_LIBS)
 
 test_unit_fault_test_SOURCES = test/unit/fault_test.cpp test/support/played_peer.hpp $(fake_node)
 test_unit_fault_test_LDADD = libsdmatest.la $(GTEST_LIBS)
+
+test_unit_exhaustion_test_SOURCES = test/unit/exhaustion_test.cpp $(fake_node)
+test_unit_exhaustion_test_LDADD = libsdmatest.la $(GTEST_LIBS)
 
 test_unit_hostile_test_SOURCES = test/unit/hostile_test.cpp test/support/played_peer.hpp $(fake_node)
 test_unit_hostile_test_LDADD = libsdmatest.la $(GTEST_LIBS)

@@ -69,6 +69,10 @@ sdma_reason_t Attachments::acquire(gpu::Runtime &runtime, const std::shared_ptr<
     found = map_.find(key);
     // Before the entry is read, so that its retirement after the reading is noticed.
     const uint64_t retired = process->table().retired.load(std::memory_order_acquire);
+    // Made before anything is counted or mapped: memory may be short.
+    Map fresh;
+    Attachment *const entry = fresh.emplace(key, std::make_unique<Attachment>()).first->second.get();
+    decltype(seen_retired_) seen{{process.get(), retired}};
     // Held before it is read: an owner that takes it back either sees us, or we see that it did.
     Exported source;
     const bool held = found == map_.end() && process->hold(id, device);
@@ -96,16 +100,15 @@ sdma_reason_t Attachments::acquire(gpu::Runtime &runtime, const std::shared_ptr<
             gpu::to_string(status));
         return status == gpu::Status::no_memory ? SDMA_REASON_no_memory : SDMA_REASON_attach_failed;
     }
-    seen_retired_.try_emplace(process.get(), retired);
-    auto entry = std::make_unique<Attachment>();
     entry->process = process;
     entry->source = source;
     entry->device = device;
     entry->mapped = static_cast<char *>(mapped);
     entry->teams = 1;
     entry->last_use = ++clock_;
-    attachment = entry.get();
-    map_.emplace(key, std::move(entry));
+    attachment = entry;
+    map_.merge(fresh);
+    seen_retired_.merge(seen); // or it is there already
     mapped_entries_++;
     mapped_bytes_ += source.bytes;
     count(Counter::attached);

@@ -46,14 +46,15 @@ gpu::Runtime *Memory::runtime(sdma_reason_t &reason) {
     std::lock_guard lock(mutex_);
     if (!runtime_) {
         Timed timed(Phase::runtime);
-        runtime_ = source_.open(reason);
-        if (!runtime_)
+        std::shared_ptr<gpu::Runtime> opened = source_.open(reason);
+        if (!opened)
             return nullptr;
         // The runtime may outlive us, and a free may be on its way in another thread.
-        runtime_->on_free([registry = std::weak_ptr(registry_)](void *base, uint64_t generation) {
+        opened->on_free([registry = std::weak_ptr(registry_)](void *base, uint64_t generation) {
             if (auto alive = registry.lock())
                 alive->retire(base, generation);
         });
+        runtime_ = std::move(opened);
         opened_.store(runtime_.get(), std::memory_order_release);
     }
     return runtime_.get();

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "context.hpp"
 
+#include <new>
+
 #include "../base/base.hpp"
 
 namespace sdma::op {
@@ -71,7 +73,11 @@ std::byte *Context::take_record(size_t bytes) {
 
 void Context::give_record(std::byte *record, size_t bytes) {
     std::lock_guard lock(mutex_);
-    free_records_[bytes].push_back(record);
+    try {
+        free_records_[bytes].push_back(record);
+    } catch (const std::bad_alloc &) {
+        memory_.open_runtime()->free_shared(record);
+    }
 }
 
 void Context::add(team::Team &team) {

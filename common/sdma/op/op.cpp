@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "op.hpp"
 
+#include <new>
 #include <utility>
 
 #include "../base/base.hpp"
@@ -19,10 +20,14 @@ Op::Op(Context &context, team::Team &team, const sdma_desc_t &desc)
     shape.rank = team.rank();
     shape.size = team.size();
     shape.in_place = desc.in_place != 0;
-    call_.refused = examine(context, team, desc, call_);
     // What may be lacking is taken before the others count on us.
-    if (call_.refused == SDMA_REASON_none && !(record_ = context.take_record(Transfer::record_bytes(team.size()))))
+    try {
+        call_.refused = examine(context, team, desc, call_);
+        if (call_.refused == SDMA_REASON_none && !(record_ = context.take_record(Transfer::record_bytes(team.size()))))
+            call_.refused = SDMA_REASON_no_memory;
+    } catch (const std::bad_alloc &) {
         call_.refused = SDMA_REASON_no_memory;
+    }
     team.start(call_);
 }
 
@@ -44,15 +49,29 @@ sdma_status_t Op::test() {
         settle(SDMA_ERROR, call_.reason);
         break;
     case team::Call::Stage::agreed:
-        if (!transfer_)
-            transfer_.emplace(context_, team_, call_, source_, destination_, std::exchange(record_, nullptr));
-        if (sdma_status_t status = transfer_->test(); status != SDMA_PENDING)
-            settle(status, transfer_->reason());
+        move();
         break;
     default:
         break;
     }
     return status_;
+}
+
+void Op::move() {
+    if (!transfer_)
+        transfer_.emplace(context_, team_, call_, source_, destination_, std::exchange(record_, nullptr));
+    sdma_status_t status = SDMA_ERROR;
+    sdma_reason_t reason = SDMA_REASON_no_memory;
+    try {
+        status = transfer_->test();
+        reason = transfer_->reason();
+    } catch (const std::bad_alloc &) {
+        log(0, "rank %u: no memory for operation %llu", team_.rank(), static_cast<unsigned long long>(call_.sequence));
+        team_.set_fault(reason); // the others wait for our data
+        team_.break_off(reason);
+    }
+    if (status != SDMA_PENDING)
+        settle(status, reason);
 }
 
 void Op::settle(sdma_status_t status, sdma_reason_t reason) {

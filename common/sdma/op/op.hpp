@@ -20,6 +20,7 @@ public:
     sdma_reason_t reason() const { return reason_; }
 
 private:
+    void move();
     void settle(sdma_status_t status, sdma_reason_t reason);
 
     Context &context_;

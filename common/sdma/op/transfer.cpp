@@ -283,6 +283,7 @@ uint64_t Transfer::packet_dwords(uint32_t queue) const {
 
 // All or none: operations that each kept a part would wait for each other.
 bool Transfer::claim_rings() {
+    claims_.reserve(queues_.size()); // what is claimed is noted
     while (claims_.size() < queues_.size()) {
         const auto q = static_cast<uint32_t>(claims_.size());
         const uint64_t bytes = queues_[q]->read_by_software ? packet_dwords(q) * sizeof(uint32_t) : 0;

@@ -4,6 +4,8 @@
 #include "team.hpp"
 
 #include <algorithm>
+#include <new>
+#include <utility>
 
 #include "../base/base.hpp"
 
@@ -40,7 +42,8 @@ void Team::start(Call &call) {
     let_go_if_pressed();
     call.sequence = next_sequence_++;
     unfinished_++;
-    calls_.push_back(&call);
+    *calls_end_ = &call;
+    calls_end_ = &call.next;
     advance();
 }
 
@@ -48,19 +51,36 @@ void Team::start(Call &call) {
 // offers are not complete holds back the reading of later offers; verdicts have no order.
 void Team::advance() {
     bool may_collect = true;
-    for (size_t i = 0; i < calls_.size();) {
-        Call &call = *calls_[i];
+    for (Call **at = &calls_; *at;) {
+        Call &call = **at;
         if (call.stage == Call::Stage::queued && !try_offer(call))
             break;
-        if (call.stage == Call::Stage::offered && may_collect)
-            may_collect = try_collect(call);
-        if (call.stage == Call::Stage::verdict)
-            try_verdict(call);
-        if (call.settled())
-            calls_.erase(calls_.begin() + static_cast<ptrdiff_t>(i));
-        else
-            i++;
+        try {
+            if (call.stage == Call::Stage::offered && may_collect)
+                may_collect = try_collect(call);
+            if (call.stage == Call::Stage::verdict)
+                try_verdict(call);
+        } catch (const std::bad_alloc &) {
+            log(0, "rank %u: no memory for operation %llu", rank_, static_cast<unsigned long long>(call.sequence));
+            give_up(call, SDMA_REASON_no_memory);
+        }
+        if (!call.settled()) {
+            at = &call.next;
+            continue;
+        }
+        *at = call.next;
+        if (!*at)
+            calls_end_ = at;
     }
+}
+
+// Eligible when it was offered, not any more: no if there is a round and we have not said yes in it, else peers see the
+// fault.
+void Team::give_up(Call &call, sdma_reason_t reason) {
+    if (call.stage == Call::Stage::offered)
+        store_call_verdict(call, reason);
+    set_fault(reason);
+    settle(call, Call::Stage::failed, reason);
 }
 
 void Team::finish(Call &call) {
@@ -204,12 +224,8 @@ bool Team::try_collect(Call &call) {
 // All are eligible. From here on every rank must compute the same from the same offers.
 void Team::decide(Call &call) {
     call.next_peer = 0;
-    if (broken_ != SDMA_REASON_none) {
-        // Eligible when it was offered, not any more: no if there is a round, else peers see the fault.
-        store_call_verdict(call, broken_);
-        set_fault(broken_);
-        return settle(call, Call::Stage::failed, broken_);
-    }
+    if (broken_ != SDMA_REASON_none)
+        return give_up(call, broken_);
     bool irregular = false, evicted = false;
     uint64_t regular_bytes = 0; // of the first regular one; those have no empty blocks
     for (const Offer &offer : call.offers) {
@@ -284,15 +300,16 @@ sdma_reason_t Team::find_target(Call &call, uint32_t peer, bool may_attach) {
         gpu::Runtime *runtime = memory_.runtime(reason);
         if (!may_attach || !runtime)
             return reason == SDMA_REASON_none ? SDMA_REASON_attach_failed : reason;
-        if (attachment) { // the entry is another allocation now
-            memory_.attachments().drop(*runtime, *attachment);
-            attached.erase(found);
-        }
+        // Made before anything is counted on it: memory may be short.
+        Attached &place = attached[key];
+        if (attachment) // the entry is another allocation now
+            memory_.attachments().drop(*runtime, *std::exchange(place.attachment, nullptr));
         reason = memory_.attachments().acquire(*runtime, ranks_[peer].process, call.device, offer.registration,
-                                               offer.generation, attachment);
+                                               offer.generation, place.attachment);
         if (reason != SDMA_REASON_none)
             return reason;
-        attached[key] = {attachment, call.sequence};
+        place.last_call = call.sequence;
+        attachment = place.attachment;
     }
     if (bytes == 0)
         return SDMA_REASON_none;
@@ -363,7 +380,8 @@ bool Team::drop_older_attachments() {
             const auto &[attachment, last_call] = entry.second;
             if (last_call == last_attached_call_)
                 return false;
-            memory_.attachments().drop(*pinned_by_, *attachment);
+            if (attachment)
+                memory_.attachments().drop(*pinned_by_, *attachment);
             return true;
         });
     return dropped > 0;

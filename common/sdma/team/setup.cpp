@@ -35,7 +35,8 @@ Team::~Team() {
     if (gpu::Runtime *runtime = memory_.open_runtime()) {
         for (auto &rank : ranks_)
             for (auto &[key, attached] : rank.attached)
-                memory_.attachments().drop(*runtime, *attached.attachment);
+                if (attached.attachment)
+                    memory_.attachments().drop(*runtime, *attached.attachment);
         for (auto &rank : ranks_)
             if (segments_kept_)
                 rank.segment.keep_mapped();

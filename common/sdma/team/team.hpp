@@ -16,7 +16,6 @@
 // Calls on one team must not overlap. Words of peers are copied, then checked.
 #pragma once
 
-#include <deque>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -64,6 +63,7 @@ struct Call {
     std::vector<Target> targets; // per rank, once agreed
 
     // The team's own.
+    Call *next = nullptr;
     Offer mine;
     uint64_t eviction_serial = 0;
     uint64_t evictions = 0; // the team's count at this call
@@ -138,7 +138,7 @@ private:
         uint64_t refused; // sdma_reason_t
     };
     struct Attached {
-        memory::Attachment *attachment = nullptr;
+        memory::Attachment *attachment = nullptr; // nullptr: could not be mapped
         uint64_t last_call = 0;
     };
     struct Rank {
@@ -170,6 +170,7 @@ private:
     bool try_verdict(Call &call);
     void decide(Call &call);
     void agree(Call &call);
+    void give_up(Call &call, sdma_reason_t reason);
     void settle(Call &call, Call::Stage stage, sdma_reason_t reason);
     void publish(Call &call);
     bool read_offer(uint32_t peer, uint32_t slot, Offer &offer) const;
@@ -206,8 +207,9 @@ private:
     uint32_t polls_ = 0;
 
     uint64_t next_sequence_ = 0;
-    uint32_t unfinished_ = 0;      // calls started and not finished
-    std::deque<Call *> calls_;     // not settled, in call order
+    uint32_t unfinished_ = 0; // calls started and not finished
+    Call *calls_ = nullptr;   // not settled, in call order; a list of their own needs no memory
+    Call **calls_end_ = &calls_;
     std::vector<uint64_t> served_; // per slot
 #ifdef SDMA_MUTANT_SUMMED_ARRIVAL
     uint64_t served_in_team_ = 0;
