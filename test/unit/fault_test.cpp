@@ -110,6 +110,34 @@ INSTANTIATE_TEST_SUITE_P(
                     Hardware{"kernel_fails", &fake::Faults::fail_launches, 0, "issue kernel ended with: failed"}),
     [](const auto &info) { return std::string(info.param.name); });
 
+// What one peer does not send is no reason to give the buffer back while another one has yet to write there.
+TEST(Hardware, of_one_peer_leaves_the_buffer_to_the_others) {
+    With_loadstore_max loadstore(0);
+    Log log;
+    World world(3);
+    std::atomic<bool> slow{true};
+    world.run([&](Rank &rank) {
+        char *send = rank.gpu->allocate(0, 300), *recv = rank.gpu->allocate(0, 300);
+        ASSERT_EQ(SDMA_OK, checked_alltoall(rank, send, recv, 100, 0));
+        for (int p = 0; p < rank.size; p++)
+            fill(send + p * 100, rank.rank, p, 100, 1);
+        rank.gpu->faults.fail_launches = rank.rank == 2;
+        rank.world.barrier.wait();
+        auto op = rank.start(alltoall(send, recv, 100));
+        until([&] { return rank.rank != 1 || !slow; });
+        if (rank.rank == 0) {
+            until(
+                [&] { return op->test() != SDMA_PENDING || Log::count("rank 0: operation 1 gets no data from") > 0; });
+            for (int i = 0; i < 100; i++)
+                EXPECT_EQ(SDMA_PENDING, op->test());
+            slow = false;
+        }
+        EXPECT_EQ(SDMA_ERROR, Rank::finish(*op));
+        if (rank.rank == 0)
+            matches(recv + 100, 1, 0, 100, 1);
+    });
+}
+
 // The GPU is full for longer than the timeout: the kernel starts when everybody has taken the operation for over.
 TEST(Hardware, what_a_late_kernel_writes_to_is_still_there) {
     With timeout(params().hardware_timeout, 200);

@@ -50,7 +50,7 @@ sdma_status_t Transfer::test() {
         const bool own = own_part_done();
         if (state_ == State::wait && own && all_arrived())
             state_ = State::done;
-        else if (state_ == State::wait && own && lost_ != SDMA_REASON_none)
+        else if (state_ == State::wait && own && lost_ != SDMA_REASON_none && !others_to_come_)
             fail(lost_);
         if (state_ == State::wait)
             watch(own);

@@ -6,8 +6,8 @@
 //   prepare -> issue (again while no launch slot is free) -> wait -> done | drain -> error
 //
 // Waiting for a peer's data has no limit of time, but ends when the peer ends or reports a fault;
-// then our own copies are still waited for, because engines may not touch buffers that the caller
-// has back. Waiting for our own hardware ends when nothing moves for hardware_timeout.
+// then our own copies and the data of the other peers are still waited for, because nobody may touch
+// buffers that the caller has back. Waiting for our own hardware ends when nothing moves for hardware_timeout.
 #pragma once
 
 #include <string>
@@ -108,6 +108,7 @@ private:
     int64_t last_look_ = 0, idle_ms_ = 0;
     std::string last_state_;
     sdma_reason_t lost_ = SDMA_REASON_none; // a peer's data will not come
+    bool others_to_come_ = false;           // a peer that lives has yet to write to the receive buffer
 };
 
 } // namespace sdma::op

@@ -47,12 +47,17 @@ void Transfer::watch(bool own_part_done) {
 }
 
 void Transfer::watch_peers() {
-    for (uint32_t p = 0; p < team_.size() && lost_ == SDMA_REASON_none; p++) {
+    others_to_come_ = false;
+    for (uint32_t p = 0; p < team_.size(); p++) {
         if (p == team_.rank())
             continue;
         const sdma_reason_t lost = team_.lost(p);
         // In this order: what it raised before it was lost counts.
-        if (lost == SDMA_REASON_none || reached(team_.arrival_from(call_, p)))
+        if (reached(team_.arrival_from(call_, p)))
+            continue;
+        // Whoever has agreed moves its data, or reports that it cannot, or ends.
+        others_to_come_ |= lost == SDMA_REASON_none;
+        if (lost == SDMA_REASON_none || lost_ != SDMA_REASON_none)
             continue;
         lost_ = lost;
         log(0, "rank %u: operation %" PRIu64 " gets no data from rank %u: %s", team_.rank(), call_.sequence, p,
