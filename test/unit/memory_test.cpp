@@ -2,7 +2,11 @@
 //
 // Registrations and attachments: memory that comes and goes, is evicted, or is at the same address
 // again. A use after detach is a crash on the fake node, a stale mapping is wrong data.
+#include <csignal>
+
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/sdma/memory/memory.hpp"
@@ -299,6 +303,29 @@ TEST(Segments, refuse_what_is_not_a_sealed_segment_of_that_size) {
     auto other = self;
     other.start_time++;
     EXPECT_FALSE(sdma::memory::Segment::open(other, fd, 5000, true));
+}
+
+TEST(Processes, that_cannot_be_looked_at_have_not_ended) {
+    const pid_t child = fork();
+    if (child == 0)
+        for (;;)
+            pause();
+    const auto pid = static_cast<uint64_t>(child);
+    const uint64_t start = sdma::memory::process_start_time(pid);
+    EXPECT_FALSE(sdma::memory::process_ended(pid, start));
+    EXPECT_TRUE(sdma::memory::process_ended(pid, start + 1));
+    rlimit files{};
+    getrlimit(RLIMIT_NOFILE, &files);
+    const rlimit none{0, files.rlim_max};
+    setrlimit(RLIMIT_NOFILE, &none);
+    EXPECT_FALSE(sdma::memory::process_ended(pid, start));
+    setrlimit(RLIMIT_NOFILE, &files);
+    kill(child, SIGKILL);
+    siginfo_t info;
+    waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOWAIT);
+    EXPECT_TRUE(sdma::memory::process_ended(pid, start)); // a zombie
+    waitpid(child, nullptr, 0);
+    EXPECT_TRUE(sdma::memory::process_ended(pid, start));
 }
 
 } // namespace

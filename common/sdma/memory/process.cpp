@@ -251,7 +251,7 @@ bool Peer_process::gone() const {
         pollfd ended = {pidfd_, POLLIN, 0}; // readable once it has ended, zombies included
         return poll(&ended, 1, 0) > 0;
     }
-    return process_start_time(identity_.pid) != identity_.start_time;
+    return process_ended(identity_.pid, identity_.start_time);
 }
 
 } // namespace sdma::memory

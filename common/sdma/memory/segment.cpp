@@ -18,7 +18,7 @@ namespace sdma::memory {
 
 namespace {
 
-// Reads a small file of procfs; returns its length without the end, 0 on failure.
+// Reads a small file of procfs; returns its length without the end, 0 on failure with the reason in errno.
 size_t read_file(const char *path, char *text, size_t room) {
     int fd = ::open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
@@ -58,6 +58,12 @@ uint64_t process_start_time(uint64_t pid) {
     for (int number = 2; number < 22 && field; number++)
         field = strchr(field + 1, ' ');
     return field ? strtoull(field + 1, nullptr, 10) : 0;
+}
+
+bool process_ended(uint64_t pid, uint64_t start_time) {
+    errno = 0;
+    const uint64_t now = process_start_time(pid);
+    return now != 0 ? now != start_time : errno == 0 || errno == ENOENT || errno == ESRCH;
 }
 
 Identity new_identity() {

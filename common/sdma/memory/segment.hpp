@@ -31,6 +31,9 @@ bool reachable(const Identity &own, const Identity &peer);
 
 // 0 if there is no such process or it is a zombie.
 uint64_t process_start_time(uint64_t pid);
+// Whether the process that started then is no more, or a zombie. What cannot be found out, for want of descriptors, is
+// no end.
+bool process_ended(uint64_t pid, uint64_t start_time);
 
 class Segment {
 public:
