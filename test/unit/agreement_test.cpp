@@ -58,6 +58,32 @@ TEST(Set_up, one_rank_is_no_team) {
 // Words of the announcement.
 enum Word { magic, version, slots, boot_id, pid_namespace = 5, pid, start_time, instance, process_fd, team_fd, loaded };
 
+// An exchange that is on its way reads and writes when the team is gone.
+TEST(Set_up, what_an_exchange_uses_outlives_the_team) {
+    static const uint64_t *sent;
+    static void *received; // found by who looks for leaks
+    static size_t bytes;
+    const sdma_bootstrap_t bootstrap{0, 2, nullptr,
+                                     [](void *, const void *mine, void *all, size_t size) {
+                                         sent = static_cast<const uint64_t *>(mine);
+                                         received = all;
+                                         bytes = size;
+                                         return 0;
+                                     },
+                                     [](void *) { return 0; }};
+    World world(1);
+    world.run_raw([&](Rank &rank) {
+        alignas(sdma::team::Team) std::byte place[sizeof(sdma::team::Team)];
+        auto *team = new (place) sdma::team::Team(rank.context->memory(), bootstrap, SDMA_REASON_none);
+        EXPECT_EQ(SDMA_PENDING, team->test());
+        const uint64_t said = sent[magic];
+        team->~Team();
+        memset(place, 0x55, sizeof place);
+        EXPECT_EQ(said, sent[magic]);
+        memset(received, 0x55, 2 * bytes);
+    });
+}
+
 struct Spoil {
     const char *name;
     Word word;

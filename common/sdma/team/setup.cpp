@@ -43,15 +43,15 @@ Team::~Team() {
             else if (rank.pinned)
                 runtime->unpin(rank.segment.address());
     }
-    // The exchange may still write there: kept for ever rather than freed under it.
+    // The exchange may still read and write there: kept for ever rather than freed under it.
     if (in_exchange_)
-        static_cast<void>(all_.release());
+        static_cast<void>(announcements_.release());
 }
 
 sdma_status_t Team::test() {
     switch (stage_) {
     case Stage::start:
-        all_ = std::make_unique<Announcement[]>(layout_.size);
+        announcements_ = std::make_unique<Announcement[]>(layout_.size + 1);
         if (announce(memory_.runtime_loaded()))
             stage_ = Stage::exchange;
         break;
@@ -81,14 +81,14 @@ sdma_status_t Team::test() {
 bool Team::announce(bool with_segments) {
     if (with_segments && refused_ == SDMA_REASON_none && !create_segments())
         refused_ = SDMA_REASON_no_memory;
-    mine_.magic = team_magic;
-    mine_.version = wire_version;
-    mine_.slots = layout_.depth;
-    mine_.identity = memory_.identity();
-    mine_.loaded = with_segments;
-    mine_.refused = refused_;
+    mine().magic = team_magic;
+    mine().version = wire_version;
+    mine().slots = layout_.depth;
+    mine().identity = memory_.identity();
+    mine().loaded = with_segments;
+    mine().refused = refused_;
     count(Counter::exchanges);
-    if (bootstrap_.allgather(bootstrap_.context, &mine_, all_.get(), sizeof mine_) == 0) {
+    if (bootstrap_.allgather(bootstrap_.context, &mine(), announcements_.get(), sizeof(Announcement)) == 0) {
         in_exchange_ = true;
         return true;
     }
@@ -113,8 +113,8 @@ bool Team::create_segments() {
     own.rank = rank_;
     own.version = wire_version;
     own.magic.store(team_magic, std::memory_order_release);
-    mine_.process_fd = static_cast<uint64_t>(memory_.fd());
-    mine_.team_fd = static_cast<uint64_t>(segment.fd());
+    mine().process_fd = static_cast<uint64_t>(memory_.fd());
+    mine().team_fd = static_cast<uint64_t>(segment.fd());
     return true;
 }
 
@@ -137,13 +137,13 @@ bool Team::exchanged(Stage next_if_done) {
 void Team::read_announcements() {
     uint32_t loaded = 0;
     for (uint32_t p = 0; p < layout_.size; p++) {
-        if (all_[p].magic != team_magic || all_[p].version != wire_version)
+        if (announcements_[p].magic != team_magic || announcements_[p].version != wire_version)
             return turn_off(SDMA_REASON_version);
-        loaded += all_[p].loaded != 0;
+        loaded += announcements_[p].loaded != 0;
     }
     for (uint32_t p = 0; p < layout_.size; p++)
-        if (all_[p].refused != SDMA_REASON_none)
-            return turn_off(checked_reason(all_[p].refused, SDMA_REASON_setup_failed));
+        if (announcements_[p].refused != SDMA_REASON_none)
+            return turn_off(checked_reason(announcements_[p].refused, SDMA_REASON_setup_failed));
     if (loaded == 0)
         return turn_off(SDMA_REASON_no_runtime);
     // Some have a runtime and some do not: now the others need segments too, to say no in.
@@ -154,7 +154,7 @@ void Team::read_announcements() {
 sdma_reason_t Team::attach_peers() {
     Timed timed(Phase::segments);
     for (uint32_t p = 0; p < layout_.size; p++) {
-        const Announcement &peer = all_[p];
+        const Announcement &peer = announcements_[p];
         if (peer.refused != SDMA_REASON_none)
             return checked_reason(peer.refused, SDMA_REASON_setup_failed);
         if (peer.slots != layout_.depth) {
@@ -204,7 +204,7 @@ void Team::collect_verdicts() {
     }
     // A stored verdict says that the peer has opened our segment: nobody needs the descriptor again.
     ranks_[rank_].segment.close_fd();
-    all_.reset();
+    announcements_.reset();
     stage_ = Stage::live;
 }
 

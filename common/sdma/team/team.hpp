@@ -181,6 +181,7 @@ private:
     bool drop_older_attachments();
     template <class Missing> bool check_peers(Call &call, Missing missing);
 
+    Announcement &mine() { return announcements_[layout_.size]; }
     Word *word(uint32_t rank, size_t offset) const { return ranks_[rank].segment.at<Word>(offset); }
     Header &header(uint32_t rank) const { return *ranks_[rank].segment.at<Header>(0); }
     Offer_line &offer_line(uint32_t rank, uint32_t slot) const {
@@ -199,8 +200,7 @@ private:
     static_assert(SDMA_REASON_COUNT <= 64);
     bool in_exchange_ = false;
     bool segments_kept_ = false;
-    Announcement mine_{};
-    std::unique_ptr<Announcement[]> all_;
+    std::unique_ptr<Announcement[]> announcements_; // of all ranks, then the one that is sent
     std::vector<Rank> ranks_;
     gpu::Runtime *pinned_by_ = nullptr;
     uint32_t next_verdict_ = 0;
