@@ -211,11 +211,13 @@ TEST(Calls, the_switch_declines_on_all_ranks) {
         char *memory = rank.gpu->allocate(0, 64);
         EXPECT_EQ(SDMA_OK, rank.run(allgather(memory, memory + 8, 8)));
         rank.world.barrier.wait();
-        params().enable = false;
+        if (rank.rank == 0)
+            params().enable = false;
         rank.world.barrier.wait();
         EXPECT_EQ(SDMA_DECLINED, rank.run(allgather(memory, memory + 8, 8)));
         rank.world.barrier.wait();
-        params().enable = true;
+        if (rank.rank == 0)
+            params().enable = true;
         rank.world.barrier.wait();
         EXPECT_EQ(SDMA_OK, rank.run(allgather(memory, memory + 8, 8)));
     });
