@@ -48,6 +48,12 @@ static ucs_status_t check_room(tl_ep_t *ep) {
                : UCS_OK;
 }
 
+/* GPU memory of this process, by a short operation: done on return, so that it takes no room. UCP, which copies between
+ * memory types this way, ends the process if it is told to try again. */
+static ucs_status_t check_own(tl_ep_t *ep) {
+    return ep->status != UCS_OK ? ep->status : tl_ep_behind_pending(ep) ? UCS_ERR_NO_RESOURCE : UCS_OK;
+}
+
 /* A copy by the CPU comes after everything before the last fence. */
 static ucs_status_t check_host_order(tl_ep_t *ep) {
     if (ep->status != UCS_OK) {
@@ -111,6 +117,16 @@ static ucs_status_t copy_now(tl_ep_t *ep, bool get, void *local, const tl_key_t 
     return UCS_OK;
 }
 
+/* UCP copies between memory types of this process without a key: both addresses are its own. */
+static ucs_status_t copy_without_key(const tl_ep_t *ep, bool get, void *local, uint64_t remote, size_t length) {
+    if (!ep->own) {
+        ucs_debug("sdma: no key for length %zu at 0x%lx", length, remote);
+        return UCS_ERR_INVALID_PARAM;
+    }
+    void *other = (void *)(uintptr_t)remote;
+    return sdma_copy(get ? local : other, get ? other : local, length) == SDMA_OK ? UCS_OK : UCS_ERR_IO_ERROR;
+}
+
 /* Through a buffer, and done on return: for short operations, and for memory that the line cannot take. */
 static ucs_status_t copy_staged(tl_ep_t *ep, bool get, void *local, const tl_key_t *key, uint64_t remote,
                                 size_t length) {
@@ -118,7 +134,7 @@ static ucs_status_t copy_staged(tl_ep_t *ep, bool get, void *local, const tl_key
     ucs_status_t status;
     tl_buffer_t *buffer = tl_buffer_get(iface, &status);
     if (buffer == NULL) {
-        return status;
+        return ep->own ? copy_without_key(ep, get, local, remote, length) : status;
     }
     const bool device = sdma_is_device(local) != 0;
     char *at = local;
@@ -146,16 +162,6 @@ static ucs_status_t copy_staged(tl_ep_t *ep, bool get, void *local, const tl_key
     }
     tl_buffer_put(iface, buffer);
     return status;
-}
-
-/* UCP copies between memory types of this process without a key: both addresses are its own. */
-static ucs_status_t copy_without_key(const tl_ep_t *ep, bool get, void *local, uint64_t remote, size_t length) {
-    if (!ep->own) {
-        ucs_debug("sdma: no key for length %zu at 0x%lx", length, remote);
-        return UCS_ERR_INVALID_PARAM;
-    }
-    void *other = (void *)(uintptr_t)remote;
-    return sdma_copy(get ? local : other, get ? other : local, length) == SDMA_OK ? UCS_OK : UCS_ERR_IO_ERROR;
 }
 
 /* `op` is the caller's, filled but for its number; it is queued, and counted, or given back. */
@@ -210,7 +216,7 @@ ucs_status_t tl_ep_put_short(uct_ep_h tl_ep, const void *buffer, unsigned length
         return status != UCS_OK ? status : tl_host_copy(ep, false, local, remote, length);
     }
     if (ep->own) {
-        status = check_room(ep);
+        status = check_own(ep);
         return status != UCS_OK ? status : copy_staged(ep, false, local, key, remote, length);
     }
     tl_op_t *op = buffered_op(ep, &status);
@@ -243,7 +249,7 @@ ucs_status_t tl_ep_get_short(uct_ep_h tl_ep, void *buffer, unsigned length, uint
         status = check_host_order(ep);
         return status != UCS_OK ? status : tl_host_copy(ep, true, buffer, remote, length);
     }
-    if ((status = check_room(ep)) == UCS_OK) {
+    if ((status = ep->own ? check_own(ep) : check_room(ep)) == UCS_OK) {
         status = copy_staged(ep, true, buffer, key, remote, length);
         iface_of(ep)->count_short += status == UCS_OK && !ep->own;
     }

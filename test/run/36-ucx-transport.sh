@@ -24,10 +24,10 @@ short_timeout() { UCX_SDMA_HARDWARE_TIMEOUT=500 uct "$@"; }
 
 register ucx-transport/uct-pending 90 short_queue pending
 register ucx-transport/uct-invalidate-bound 90 short_timeout invalidate-bound
-for name in data order fence event keys invalidate kill; do
+for name in data order fence event keys invalidate own kill; do
     register "ucx-transport/uct-$name" 90 uct "$name"
 done
-for name in data pending order fence kill; do
+for name in data pending order fence own kill; do
     register "ucx-transport/uct-$name-queue-of-2" 90 tiny_queue --chaos 7 "$name"
 done
 unset name

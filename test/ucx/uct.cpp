@@ -2,7 +2,7 @@
 //
 // The UCX transport as UCP uses it, between two processes with a GPU each: the target only owns memory, the origin does
 // everything. UCX's own tests skip most of this for a transport without active messages.
-//   uct TEST     one of: data pending order fence event keys invalidate invalidate-bound kill (run with
+//   uct TEST     one of: data pending order fence event keys invalidate invalidate-bound own kill (run with
 //   UCX_SDMA_TX_QUEUE_LEN=2 for little room)
 #include "test/ucx/uct_pair.hpp"
 
@@ -254,6 +254,26 @@ void test_order(Origin &o) {
     must(uct_md_mem_dereg(o.transport.md, memh), "deregistration");
 }
 
+// Short operations on GPU memory of this process are done on return, also while the interface is full.
+void test_own(Origin &o) {
+    Memory memory(o.transport.md, 4096);
+    const Introduction me(o.transport, memory.memh, memory.address);
+    uct_rkey_bundle_t key{};
+    must(uct_rkey_unpack(o.transport.component, me.key, &key), "unpacking the key");
+    uct_ep_h own = o.connect(me);
+    auto data = pattern(4096, 1);
+    const uct_iov_t iov = o.memory.iov(0, 4096);
+    while (uct_ep_put_bcopy(o.ep, give, &data, o.hello.base, o.key.rkey) > 0 ||
+           uct_ep_put_zcopy(o.ep, &iov, 1, o.hello.base, o.key.rkey, nullptr) == UCS_INPROGRESS) {
+    }
+    uint64_t there = 3, here = 0;
+    check(uct_ep_put_short(own, &there, 8, me.base, key.rkey) == UCS_OK, "put_short");
+    check(uct_ep_get_short(own, &here, 8, me.base, key.rkey) == UCS_OK && here == there, "get_short");
+    o.flush(o.ep);
+    uct_ep_destroy(own);
+    uct_rkey_release(o.transport.component, &key);
+}
+
 // The second write to a place wins, on one endpoint and between two.
 void test_fence(Origin &o) {
     constexpr size_t big = 1 << 20, tail = 4096;
@@ -451,11 +471,12 @@ int main(int argc, char **argv) {
         {"keys", test_keys},
         {"invalidate", test_invalidate},
         {"invalidate-bound", test_invalidate_bound},
+        {"own", test_own},
         {"kill", test_kill},
     };
     const auto test = tests.find(argc > 1 ? argv[1] : "");
     if (test == tests.end()) {
-        std::fprintf(stderr, "usage: uct data|pending|order|fence|event|keys|invalidate|invalidate-bound|kill\n");
+        std::fprintf(stderr, "usage: uct data|pending|order|fence|event|keys|invalidate|invalidate-bound|own|kill\n");
         return 2;
     }
     int pair[2];
