@@ -181,7 +181,7 @@ struct sdma_team {
     bool live;
     card_t mine;
     card_t *cards;
-    mailbox_t mailbox;
+    mailbox_t *mailbox; /* outlives the team: a slow peer may yet have to see its last word */
     uint64_t epoch;
 };
 
@@ -204,7 +204,8 @@ static const char *mode(void) {
 sdma_status_t sdma_team_start(const sdma_bootstrap_t *bootstrap, sdma_team_t **team) {
     sdma_team_t *t = calloc(1, sizeof(*t));
     t->bootstrap = *bootstrap;
-    t->mine = (card_t){getpid(), &t->mailbox};
+    t->mailbox = calloc(1, sizeof(*t->mailbox));
+    t->mine = (card_t){getpid(), t->mailbox};
     t->cards = calloc((size_t)bootstrap->size, sizeof(card_t));
     t->live = strcmp(mode(), "dormant") != 0;
     amounts[COUNTER_exchanges]++;
@@ -267,7 +268,7 @@ sdma_status_t sdma_op_start(sdma_team_t *team, const sdma_desc_t *desc, sdma_op_
         send = o->to + (size_t)team->bootstrap.rank * desc->block_bytes;
     }
     uint64_t epoch = ++team->epoch;
-    offer_t *offer = &team->mailbox.offers[epoch % 2];
+    offer_t *offer = &team->mailbox->offers[epoch % 2];
     offer->refused = o->reason;
     offer->send = send;
     atomic_store(&offer->epoch, epoch);
@@ -349,7 +350,7 @@ sdma_status_t sdma_op_test(sdma_op_t *op) {
         }
         op->moved = true;
     }
-    atomic_store(&team->mailbox.finished, team->epoch);
+    atomic_store(&team->mailbox->finished, team->epoch);
     for (; op->finished < team->bootstrap.size; op->finished++) {
         const card_t *card = &team->cards[op->finished];
         uint64_t finished;
