@@ -12,10 +12,14 @@ in_debian13() { "$top/scripts/debian_root.sh" trixie "$debian13" "$@"; }
 debian13_make() {
     rm -f "$debian13/made" "$build/debian13.none"
     touch "$build/debian13.start"
+    unshare --mount --pid --fork --mount-proc true 2>/dev/null ||
+        echo "mount and process namespaces are not allowed here" >"$build/debian13.none"
+    debian13_skip
     command -v debootstrap >/dev/null || { apt update && apt install --no-install-recommends debootstrap; }
     in_debian13 >"$build/debian13.log" 2>&1 || {
         cat "$build/debian13.log"
-        ! grep -q 'Failed getting release file' "$build/debian13.log" || touch "$build/debian13.none"
+        ! grep -qE 'Failed getting release file|apt has no source' "$build/debian13.log" ||
+            echo "this machine's apt sources lead to no Debian 13" >"$build/debian13.none"
         debian13_skip
         return 1
     }
@@ -30,7 +34,7 @@ debian13_changed() {
         -o -type f -newer "$debian13/made" -print -quit
 }
 
-debian13_skip() { [ ! -e "$build/debian13.none" ] || skip "the mirror of this machine has no Debian 13"; }
+debian13_skip() { [ ! -e "$build/debian13.none" ] || skip "$(cat "$build/debian13.none")"; }
 
 # debian13_test GFX NAME
 debian13_test() {
