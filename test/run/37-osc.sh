@@ -121,6 +121,7 @@ osc_refused() {
 
 # A host copy that fails, here the origin's after that of the value compared with, is an error of MPI's and nothing worse.
 osc_refused_copy() {
+    ! command -v prterun >/dev/null || skip "with Open MPI 5 these accesses come to no compare and swap"
     expect 'compare and swap: an error' fails refusing REFUSE_COPY=2 sdma --mca osc_sdma_stage always \
         "$build/test/mpi/rma" windows=create-host origins=device max=5001 epochs=5
 }
