@@ -67,7 +67,7 @@ const char *to_string(Status status);
 
 enum class Kernel : uint8_t { issue, copy, resident };
 
-// A kernel in flight; 0 is none. Belongs to the runtime until released.
+// A launched kernel, also after its end; 0 is none.
 using Launch = uint64_t;
 
 // One in-order line of asynchronous work on a device, for the proxy engine. One user thread.

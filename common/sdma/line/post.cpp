@@ -240,7 +240,7 @@ void Line::add_copy(const Plan &plan, uint64_t src, uint64_t dst, uint64_t bytes
         const uint64_t now = std::min(bytes, most);
         if (!filling(plan, false).add(src, dst, now, queue, plan.target))
             filling(plan, true).add(src, dst, now, queue, plan.target);
-        batches_.back()->fetches = batches_.back()->fetches || plan.get;
+        batches_.back()->fetches |= plan.get;
         src += now;
         dst += now;
         bytes -= now;
